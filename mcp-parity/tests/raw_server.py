@@ -94,6 +94,8 @@ def fail() -> None:
     if FAULT == "refuses with an exception":
         raise RuntimeError("Traceback")
     if FAULT == "has a hostile error":
+        logged = {"level": "error", "data": "\u001b[2J"}
+        say({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
         raise RuntimeError("</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e")
     while FAULT == "floods":
         say("x" * 1000)

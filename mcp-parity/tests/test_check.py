@@ -1,6 +1,7 @@
 """`mcp-parity check`: true for any server, and it ends."""
 
 import json
+import logging
 import shlex
 import sys
 from collections.abc import Iterator
@@ -110,12 +111,17 @@ def test_the_check_of_a_server_that_hangs_ends(
 
 
 def test_hostile_texts_stay_texts(
-    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsysbinary: pytest.CaptureFixture[bytes],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("FAULT", "has a hostile error")
     page = tmp_path / "check.html"
+    logged = logging.getLogger("fastmcp")  # which prints what it is told
+    monkeypatch.setattr(logged, "handlers", [*logged.handlers, caplog.handler])
     status, text = check(capsysbinary, *QUICK, "--html", str(page), RAW)
-    assert status == 1
+    assert (status, caplog.text) == (1, "")
     assert r"</pre><script>alert(1)</script>\n# `x`\x1b[31mred\u202e" in text
     html = page.read_text(encoding="utf-8")
     assert "<script" not in html
@@ -182,6 +188,7 @@ def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFix
         ([], "name a command, a URL or module:attribute"),
         (["--header", "x", "http://127.0.0.1:9"], "--header: 'x' is not of the form `Name: value`"),
         (["no_such_module_here:mcp"], "ModuleNotFoundError"),
+        (["python 'server.py"], "mcp_server = python 'server.py: ValueError: No closing quotation"),
         (["--pause", "-1", "--html", "/nowhere/page.html", RAW], "No such file or directory: '/nowhere/page.html'"),
     ],
 )

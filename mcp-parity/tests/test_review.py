@@ -80,6 +80,14 @@ def test_every_value_is_text() -> None:
     assert "default-src 'none'" in page
 
 
+def test_the_diff_shows_a_field_named_image() -> None:
+    files = [contract(), contract()]
+    for number, one in enumerate(files):
+        one[STATUS]["data"]["image"] = f"{number}.png"
+    page = summarize(*files).page
+    assert re.findall(r"&quot;image&quot;: &quot;(.*?)&quot;", page) == ["0.png", "1.png"]
+
+
 def test_images_are_side_by_side() -> None:
     def content(image: bytes) -> dict[str, object]:
         blob = {"bytes": len(image), "sha256": "0", "image": base64.b64encode(image).decode()}

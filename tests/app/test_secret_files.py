@@ -48,12 +48,12 @@ def test_every_secret_setting_can_be_in_a_file() -> None:
 
 
 @pytest.mark.parametrize("name", IN_FILES)
-@pytest.mark.parametrize("variable", ["unset", "empty"])
-def test_the_value_is_that_of_the_file_without_the_last_line_breaks(
-    name: str, variable: str, secret: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("variable", "mark"), [("unset", ""), ("empty", "\ufeff")])
+def test_the_value_is_that_of_the_file_without_its_byte_order_mark_and_the_last_line_breaks(
+    name: str, variable: str, mark: str, secret: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = VALUES.get(name, f"  {CANARY}\nsecond line")
-    secret.write_text(f"{value}\r\n\n")
+    secret.write_text(f"{mark}{value}\r\n\n", encoding="utf-8")
     [own] = name_variables(Settings, name)
     if variable == "empty":
         monkeypatch.setenv(own, "")

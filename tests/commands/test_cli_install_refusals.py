@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,13 +47,13 @@ def list_files(directory: Path) -> dict[Path, bytes | str]:
     }
 
 
-def check_refusal(path: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def check_refusal(path: Path, words: str, capsys: pytest.CaptureFixture[str], *, prints: bool = False) -> None:
     directory = path.parent
     before = list_files(directory)
     for option in ("--write", "--remove"):
         assert main(["install", "cursor", option]) == 1
         captured = capsys.readouterr()
-        assert (captured.out, captured.err.count("\n")) == ("", 1)
+        assert (bool(captured.out), captured.err.count("\n")) == (prints, 1)
         assert captured.err.startswith(f"{path} was not changed: {words}"), captured.err
         assert list_files(directory) == before
 
@@ -130,6 +131,16 @@ def test_a_read_only_file(cursor: Path, capsys: pytest.CaptureFixture[str]) -> N
     check_refusal(cursor, "it is read-only: make it writable, then run this command again", capsys)
     assert main(["install", "cursor"]) == 0  # prints the entry
     assert cursor.stat().st_mode & 0o777 == 0o444
+
+
+def test_a_full_disk_leaves_no_part_of_a_copy(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cursor.write_text(with_server(OURS))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        check_refusal(cursor, "[Errno 27] File too large", capsys, prints=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_file_that_another_program_changes(

@@ -84,6 +84,20 @@ def test_without_stdout_a_command_works(arguments: list[str], environment: dict[
 
 
 @pytest.mark.soak
+def test_without_stdin_the_server_ends() -> None:
+    found = run(*WITHOUT, "<&-", executable(), "serve", environment=os.environ | {"QUILT_MCP_LOG_LEVEL": "ERROR"})
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+
+
+@pytest.mark.soak
+def test_without_a_directory_for_temporary_files_the_demo_gives_one_line() -> None:
+    full = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+    found = run(*full, executable(), "get", "auth://status", "--demo", environment={**os.environ})
+    assert (found.returncode, found.stdout, found.stderr.count(b"\n")) == (1, b"", 1)
+    assert found.stderr.startswith(b"quilt-mcp: No usable temporary directory found")
+
+
+@pytest.mark.soak
 def test_without_stderr_problems_are_not_printed_to_stdout(environment: dict[str, str]) -> None:
     found = run(*WITHOUT, "2>&-", executable(), "get", "requirements://none", environment=environment)
     assert (found.returncode, found.stdout) == (1, b"")

@@ -253,6 +253,25 @@ async def test_the_server_ends_when_the_client_disconnects_before_its_answer() -
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize(("closes", "reads"), [("stdin", 200), ("stdout", 0)])  # 200 are more than a pipe holds
+def test_the_server_does_not_wait_for_a_client_that_reads_nothing(closes: str, reads: int) -> None:
+    variables = {"QUILT_MCP_DEADLINE_SECONDS": "2", "QUILT_MCP_PROBE_SECONDS": "1"}
+    sent = [INITIALIZE, INITIALIZED, *(READ | {"id": number} for number in range(reads))]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([executable(), "serve"], stdin=pipe, stdout=pipe, env=os.environ | variables) as server:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write("".join(json.dumps(one) + "\n" for one in sent).encode())
+        server.stdin.flush()
+        server.stdout.readline()
+        (server.stdin if closes == "stdin" else server.stdout).close()
+        try:
+            assert server.wait(SECONDS) == 0
+        finally:
+            server.kill()
+
+
 def test_serve_in_this_process_ends_with_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
     output = TextIOWrapper(BytesIO())
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(json.dumps(INITIALIZE).encode())))

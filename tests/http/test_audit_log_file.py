@@ -17,6 +17,7 @@ import pytest
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
+from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.install import executable
 from quilt_mcp.http.audit import MAX_CHARACTERS, MAX_WAITING, AuditLog, AuditRecord
 from tests.commands.test_logs import Stalled
@@ -136,6 +137,14 @@ async def test_standard_error_in_non_blocking_mode_loses_no_line() -> None:
         lines = await asyncio.to_thread(lambda: [json.loads(received.readline()) for _ in range(1000)])
         await log.close()
     assert len(lines) == 1000
+
+
+def test_the_home_of_an_unknown_user_does_not_exist(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUILT_MCP_AUDIT_LOG", "~no-such-user/audit.jsonl")
+    assert main(["serve", "--transport", "http", "--port", "0"]) == 1
+    assert capsys.readouterr().err.endswith("AUDIT_LOG ~no-such-user/audit.jsonl: No such file or directory.\n")
 
 
 @pytest.mark.soak

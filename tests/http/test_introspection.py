@@ -20,7 +20,7 @@ from quilt_mcp.http.auth import check_audience, create_auth
 from quilt_mcp.http.tokens import QUESTIONS, IntrospectionVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import READ_QUICK, shop, started, statuses, with_headers
-from tests.support.waiting import SECONDS, until
+from tests.support.waiting import SECONDS, until, until_awaited
 
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "https://mcp.example.com/mcp", "https://mcp.example.com"
 KNOWN: dict[str, Any] = {"issuer": ISSUER, "audience": AUDIENCE, "client_id": "quilt", "client_secret": "zq-secret"}
@@ -117,6 +117,18 @@ async def test_null_is_an_unknown_claim(issuer: Issuer) -> None:
     found = await issuer.create_verifier().verify_token("good")
     assert found
     assert found.claims == GOOD | {"iss": ISSUER}
+
+
+async def test_a_clock_that_is_set_back_keeps_no_revoked_token(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier = issuer.create_verifier(cache_seconds=0.01)  # it is only waited for
+    assert await verifier.verify_token("good")
+    now, issuer.known["good"] = time.time(), MISSING
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+
+    async def is_refused() -> bool:
+        return await verifier.verify_token("good") is None
+
+    await until_awaited(is_refused)
 
 
 async def test_the_number_of_remembered_tokens_is_limited(issuer: Issuer) -> None:

@@ -18,7 +18,7 @@ import pytest
 import time_machine
 from fastmcp.server.auth import OIDCProxy
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
-from joserfc import jws
+from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 from starlette.responses import Response
@@ -48,6 +48,7 @@ class Provider:
 
     def __init__(self) -> None:
         self.pair = RSAKeyPair.generate()
+        self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
         self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
@@ -55,8 +56,9 @@ class Provider:
         self.url = f"http://127.0.0.1:{self.server.port}"
 
     def token(self, seconds: int = 3600) -> dict[str, Any]:
-        claims: dict[str, Any] = {"subject": "ann", "issuer": ISSUER, "audience": AUDIENCE, "kid": "one"}
-        access = self.pair.create_token(expires_in_seconds=seconds, **claims)
+        claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + seconds}
+        key = RSAKey.import_key(self.pair.private_key.get_secret_value())
+        access = jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
         return {"access_token": access, "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
 
     def _respond(self, asked: Request) -> Answer:
@@ -85,6 +87,7 @@ class Provider:
         return Settings(
             oidc_config_url=AnyHttpUrl(f"{self.url}/.well-known/openid-configuration"),
             oidc_client_id="quilt",
+            jwt_algorithm=self.algorithm,
             oidc_client_secret=SecretStr(secret),
             public_url=AnyHttpUrl(PUBLIC),
             allowed_hosts=("127.0.0.1",),
@@ -102,8 +105,12 @@ def provider(home: Path) -> Iterator[Provider]:
     yield from started(Provider())
 
 
+def files_of(home: Path) -> list[Path]:
+    return [path for path in home.rglob("*") if path.is_file()]
+
+
 def count_files(home: Path) -> int:
-    return sum(1 for path in home.rglob("*") if path.is_file())
+    return len(files_of(home))
 
 
 def register(client: httpx2.AsyncClient, name: str = "zq-client") -> Any:
@@ -313,6 +320,8 @@ FAILURES = {
     "no JSON": Answer(HTTPStatus.OK, b"<html>"),
     "unavailable": Answer(HTTPStatus.BAD_REQUEST, {"error": "temporarily_unavailable"}),
     "unknown client": Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"}),
+    "too many requests": Answer(HTTPStatus.TOO_MANY_REQUESTS, {"error": "Too Many Requests"}),
+    "another form": Answer(HTTPStatus.BAD_REQUEST, {"errorCode": "E0000009"}),
 }
 
 
@@ -330,8 +339,9 @@ async def test_a_refresh_gets_503_while_the_provider_fails(
             answer = await refresh(client, signed_in)
             assert answer.status_code == HTTPStatus.OK, name
             signed_in |= answer.json()
-        provider.failure = Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
-        assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
+        for error in ("invalid_grant", "interaction_required"):
+            provider.failure = Answer(HTTPStatus.BAD_REQUEST, {"error": error})
+            assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
     assert "Traceback" not in caplog.text
 
 
@@ -348,10 +358,18 @@ async def sign_in_long_ago(client: httpx2.AsyncClient, store: SignInStore, provi
 async def test_a_read_gets_503_if_the_provider_fails_to_renew_its_token(provider: Provider) -> None:
     async with shop(provider.settings()) as (client, found):
         token = await sign_in_long_ago(client, store_of(found.server.auth), provider)
-        provider.failure = FAILURES["server error"]
-        assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE
+        for name in ("server error", "too many requests", "another form"):
+            provider.failure = FAILURES[name]
+            assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE, name
         provider.failure = None
         assert await read(client, token) == HTTPStatus.OK
+
+
+async def test_a_provider_can_sign_with_another_algorithm(provider: Provider) -> None:
+    provider.algorithm = "PS256"
+    async with shop(provider.settings()) as (client, found):
+        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+        assert await read(client, signed_in["access_token"]) == HTTPStatus.OK
 
 
 @pytest.mark.soak
@@ -361,6 +379,26 @@ async def test_two_processes_renew_a_token_at_once_at_a_provider_that_accepts_it
         provider.renewals = threading.Barrier(2)
         assert set(await asyncio.gather(read(one, token), read(other, token))) == {HTTPStatus.OK}
         provider.renewals = None
+
+
+async def test_a_damaged_file_ends_a_sign_in_and_files_that_cannot_be_used_give_503(
+    provider: Provider, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with shop(provider.settings()) as (client, found):
+        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+        files = [path for path in files_of(home) if "-info" not in path.name]
+        for path in files:
+            path.write_bytes(b"")
+        assert await read(client, signed_in["access_token"]) == HTTPStatus.UNAUTHORIZED
+        assert (await refresh(client, signed_in)).status_code == HTTPStatus.UNAUTHORIZED
+        for path in files:
+            path.unlink()
+            path.mkdir()
+        assert await read(client, signed_in["access_token"]) == HTTPStatus.SERVICE_UNAVAILABLE
+        refused = await refresh(client, signed_in)
+        assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5")
+    assert "the sign-ins cannot be read or stored" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_the_files_of_expired_values_are_deleted(provider: Provider, tmp_path: Path) -> None:

@@ -198,6 +198,11 @@ async def test_a_request_that_is_cancelled_gets_503() -> None:
     assert (b"connection", b"close") in sent[0]["headers"]
 
 
+def test_requests_have_time_to_finish_with_a_deadline_of_less_than_a_second() -> None:
+    config = configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=0.5)
+    assert config.timeout_graceful_shutdown == 1
+
+
 @pytest.mark.parametrize(("seconds", "status"), [(SPARE_SECONDS, None), (-SPARE_SECONDS - 1, 0)])
 def test_a_server_that_does_not_end_in_its_time_is_ended(seconds: float, status: int | None) -> None:
     web = uvicorn.Server(configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=seconds))

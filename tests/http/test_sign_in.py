@@ -39,12 +39,12 @@ async def statuses_of(settings: HTTPSettings, *credentials: dict[str, str]) -> l
         return await statuses(client, READ_QUICK, *credentials)
 
 
-@pytest.mark.parametrize("is_file", ["in a file", "as the value"])
-async def test_a_key_or_static_tokens_verify_tokens(is_file: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", ["", "\ufeff", None])
+async def test_a_key_or_static_tokens_verify_tokens_as_a_value_or_in_a_file(mark: str | None, tmp_path: Path) -> None:
     def place(text: str) -> str:
         file = tmp_path / "file"
-        file.write_text(text)
-        return str(file) if is_file == "in a file" else text
+        file.write_text(f"{mark}{text}", encoding="utf-8")
+        return text if mark is None else str(file)
 
     by_key = HTTPSettings(jwt_public_key=place(KEYS.public_key), **JWT)
     assert await statuses_of(by_key, bearer(), bearer(issuer="x"), {}) == [HTTPStatus.OK, 401, 401]
@@ -155,6 +155,7 @@ REFUSED: list[tuple[dict[str, str], str, list[str]]] = [
     ({"STATIC_TOKENS": '{"the-secret": {"scopes": 1}}'}, "", ["STATIC_TOKENS"]),
     ({"STATIC_TOKENS": '{"the-secret"'}, "", ["STATIC_TOKENS"]),
     ({"STATIC_TOKENS": "/none/the-secret"}, "", ["STATIC_TOKENS is neither a valid value nor a readable file."]),
+    ({"STATIC_TOKENS": "~the-secret/x"}, "", ["STATIC_TOKENS is neither a valid value nor a readable file."]),
     ({"JWT_PUBLIC_KEY": "/none", **JWT_VARIABLES}, "", ["JWT_PUBLIC_KEY"]),
     *(
         ({"JWT_PUBLIC_KEY": key, **JWT_VARIABLES}, "", ["JWT_PUBLIC_KEY is not a public key in PEM format"])

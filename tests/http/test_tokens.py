@@ -1,6 +1,7 @@
 """Tokens that are refused, and issuers that do not publish their keys for a while."""
 
 import asyncio
+import gzip
 import json
 import math
 import time
@@ -117,7 +118,10 @@ async def test_a_token_that_is_not_valid_now_gets_401(issuer: Issuer, caplog: py
 async def test_an_access_token_is_accepted(issuer: Issuer) -> None:
     keys = issuer.keys.body
     assert isinstance(keys, dict)
-    issuer.answer = Answer(HTTPStatus.OK, {"keys": [None, 7, {}, *keys["keys"]]})  # what is no key is ignored
+    [key] = keys["keys"]
+    encrypting = key | {"use": "enc", "n": f"w{key['n'][1:]}"}
+    others = [{"kty": "EC", "kid": ["one"]}, {"kty": "EC", "x": math.nan}, encrypting]
+    issuer.answer = Answer(HTTPStatus.OK, {"keys": [None, 7, {}, key, *others]})  # what is no key is ignored
     current = claims(nbf=time.time(), iat=time.time() + 30)
     for settings_of in (BY_KEY, issuer.settings):
         sent = [sign(current, typ=typ) for typ in ("JWT", "at+jwt", "application/at+jwt")]
@@ -151,11 +155,14 @@ async def test_no_token_is_an_error_of_the_verifier(
         assert await verifier.verify_token(token) is None
 
 
+ZIPPED = (("Content-Encoding", "gzip"),)
 FAILURES = {
     "server error": Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {}),
     "no keys": Answer(HTTPStatus.OK, {"error": "maintenance"}),
     "wrong keys": Answer(HTTPStatus.OK, {"keys": "none"}),
     "an empty set": Answer(HTTPStatus.OK, {"keys": []}),
+    # a few KB of gzip can be gigabytes
+    "a long answer": Answer(HTTPStatus.OK, gzip.compress(b'{"keys": [{"kty": "RSA"}]}'.ljust(2**20 + 1)), ZIPPED),
     "keys that are none": Answer(HTTPStatus.OK, {"keys": [None, 7, "one", {"kid": "one"}]}),
 }
 

@@ -111,7 +111,7 @@ def _line(change: Change, seen: list[Finding]) -> str:
 
 _TEMPLATE = files("mcp_parity").joinpath("review.html")
 _MOST_LINES = 400
-_IMAGE = re.compile(r'("image": ")[^"]+')
+_IMAGE = re.compile(r'("bytes": \d+,\s+"image": ")[^"]+(?=",\s+"sha256": ")')
 
 
 def write_page(

@@ -42,12 +42,12 @@ def load_server(settings: Settings, headers: dict[str, str] | None = None) -> An
         raise ContractError("mcp_server is not set: write mcp_server = module:attribute, a command or a URL")
     if named.startswith(("http://", "https://")):
         return Remote(named, headers)
-    if not _ATTRIBUTE.fullmatch(named):
-        command, *arguments = shlex.split(named)
-        return Command(command, arguments, str(settings.root))
-    if str(settings.root) not in sys.path:
-        sys.path.insert(0, str(settings.root))
     with _explain(f"mcp_server = {named}", settings):
+        if not _ATTRIBUTE.fullmatch(named):
+            command, *arguments = shlex.split(named)
+            return Command(command, arguments, str(settings.root))
+        if str(settings.root) not in sys.path:
+            sys.path.insert(0, str(settings.root))
         return _limit(lambda: _create(named, settings.timeout), settings.timeout)
 
 
@@ -163,7 +163,7 @@ class _Loop:
         """Talk over the open connection to the server, or a new one. One that another owns is not kept."""
         _, client = self._clients.get(id(server), (None, None))
         if client is None or not client.is_connected():
-            client = Client(server, mode=mode)
+            client = Client(server, mode=mode, log_handler=lambda _: asyncio.sleep(0))  # it can control a terminal
             if isinstance(server, Command | Remote):
                 await client.__aenter__()  # type: ignore[no-untyped-call]  # of FastMCP; `close` ends it
                 self._clients[id(server)] = server, client

@@ -126,7 +126,7 @@ def read_secret(variable: str, path: str) -> str:
         if is_regular:  # a pipe would block
             with place.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
-            text = content.decode().rstrip("\r\n")
+            text = content.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise _refuse(variable, path, "is not valid UTF-8") from None
     except OSError as error:

@@ -63,7 +63,12 @@ def _run(words: Sequence[str]) -> int | None:
     """Run a command. Clients start `quilt-mcp serve`, which does not wait for the import of the parser."""
     if list(words) == ["serve"]:
         return cast("int", import_module("quilt_mcp.commands.stdio").serve_stdio())
-    return cast("int | None", import_module("quilt_mcp.commands.parser").run(words))
+    try:
+        return cast("int | None", import_module("quilt_mcp.commands.parser").run(words))
+    except FileNotFoundError as error:
+        if error.filename is not None:
+            raise
+        raise Unable(f"{error.strerror}.") from error  # there is no directory for temporary files
 
 
 def complete_demo(tokens: Sequence[str]) -> Iterator[str]:

@@ -29,10 +29,10 @@ class Unable(Misuse):
 
 
 def open_closed_streams() -> None:
-    """Discard the output to streams that the caller has closed. For Python they do not exist."""
-    for name in ("stdout", "stderr"):
+    """Replace streams that the caller has closed by the null device. For Python they do not exist."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - until the process ends
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - until the process ends
 
 
 def choose_encoding() -> None:

@@ -241,7 +241,11 @@ class ClientFile:
         names = (f"{self._target.name}.bak{f'-{number}' if number > 1 else ''}" for number in count(1))
         for copy in map(self._target.with_name, names):
             if not os.path.lexists(copy):
-                shutil.copy(self._target, copy)
+                try:
+                    shutil.copy(self._target, copy)
+                except OSError:  # a full disk: the part would look like the user's file
+                    copy.unlink(missing_ok=True)
+                    raise
                 return copy
             if copy.is_file() and copy.read_bytes() == self._content:
                 return copy

@@ -160,6 +160,10 @@ class Requests(Middleware):
             self._awaited.discard(number)
             self._changed.notify_all()
 
+    @property
+    def has_unanswered(self) -> bool:
+        return bool(self._awaited)
+
     def wait(self, client: Client, *, seconds: float) -> None:
         """Wait until all requests are answered, for at most this time and while the client is there."""
         until = time.monotonic() + seconds
@@ -216,7 +220,7 @@ def run_stdio(mcp: FastMCP, client: Client | None, requests: Requests, *, second
         sys.stdin = io.TextIOWrapper(messages, encoding="utf-8")
         sys.stdout = _Output(_Answers(client, requests), encoding="utf-8")
         while messages.is_open:
-            run()
+            run(check=messages.check_client)
     except* BrokenPipeError:
         logger.info("the client disconnected before it received all responses")
 
@@ -237,6 +241,15 @@ class _Messages(io.BufferedIOBase):
 
     def read1(self, _: int = -1) -> bytes:
         return next(self._chunks, b"")
+
+    def check_client(self) -> None:
+        """Check that the client reads: a thread that waits for it cannot be stopped.
+
+        Raises:
+            BrokenPipeError: it has closed its stream, or has not read all responses in their time.
+        """
+        if not self._client.is_there() or (not self.is_open and self._requests.has_unanswered):
+            raise BrokenPipeError
 
     def _read_chunks(self) -> Iterator[bytes]:
         for line in self._client.read_lines():

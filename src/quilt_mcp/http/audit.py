@@ -186,7 +186,8 @@ class _AuditFile(LineHandler, WatchedFileHandler):
     """A file that several processes append to. It is opened again after it was renamed or removed."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(Path(path).expanduser(), encoding="ascii", delay=True)
+        # Path.expanduser raises an error for an unknown user
+        super().__init__(os.path.expanduser(path), encoding="ascii", delay=True)  # noqa: PTH111 - as above
 
     def open(self) -> None:
         self.reopenIfNeeded()

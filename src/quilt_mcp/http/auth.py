@@ -169,11 +169,12 @@ def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedSto
                     client_secret=secret,
                     store=store,
                     audience=settings.oidc_audience,
+                    algorithm=settings.jwt_algorithm,
                     base_url=str(settings.public_url),
                     required_scopes=list(settings.required_scopes),
                 ),
             )
-    except (httpx2.HTTPError, ValueError) as error:  # a ValidationError is a ValueError too
+    except (httpx2.HTTPError, ValueError, RecursionError) as error:  # a ValidationError is a ValueError too
         kind = type(error).__name__
         raise MisconfiguredSignIn(
             f"QUILT_MCP_OIDC_CONFIG_URL: cannot read the OpenID configuration ({kind})"
@@ -211,6 +212,6 @@ def _without_log(name: str) -> Iterator[None]:
 
 def _read_file(variable: str, path: str) -> str:
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # a ValueError if the path contains a null byte
+        return Path(path).expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, ValueError, RuntimeError) as error:  # a null byte in the path, the home of an unknown user
         raise MisconfiguredSignIn(f"{variable} is neither a valid value nor a readable file") from error

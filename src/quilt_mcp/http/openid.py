@@ -9,10 +9,12 @@ auth.py imports this module on first use, because it imports authlib.
 import asyncio
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -23,6 +25,7 @@ from cryptography.fernet import Fernet
 from fastmcp.server.auth import OIDCProxy, TokenVerifier
 from fastmcp.server.auth.jwt_issuer import derive_jwt_key
 from fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client, OAuthError
+from key_value.aio.errors import DeserializationError, KeyValueStoreError
 from key_value.aio.protocols import AsyncKeyValue
 from key_value.aio.stores.filetree import (
     FileTreeStore,
@@ -36,6 +39,8 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.tokens import StrictJWTVerifier
+
+logger = logging.getLogger(__name__)
 
 CLIENTS = "mcp-oauth-proxy-clients"
 """FastMCP's collection of registered clients. A test fails if it has another name."""
@@ -82,6 +87,14 @@ class LocalSignIns(SignInStore):
         )
         super().__init__(store, secret)
 
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """Return a value; None also if its file is damaged, as if it had another secret."""
+        with _noting_failing_files():
+            try:
+                return await super().get(key, collection=collection)
+            except (DeserializationError, UnicodeDecodeError):
+                return None
+
     async def put(
         self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
@@ -89,7 +102,18 @@ class LocalSignIns(SignInStore):
         if time.monotonic() >= self._sweep_at:
             self._sweep_at = time.monotonic() + SWEEP_SECONDS
             await to_thread.run_sync(delete_expired, self._directory)
-        await super().put(key, value, collection=collection, ttl=ttl)
+        with _noting_failing_files():
+            await super().put(key, value, collection=collection, ttl=ttl)
+
+
+@contextmanager
+def _noting_failing_files() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SystemError, KeyValueStoreError) as error:  # the library raises a SystemError for a full disk
+        logger.error("the sign-ins cannot be read or stored: %s", error)  # noqa: TRY400 - the message is the reason
+        note_sign_in_failure()
+        raise SignInStoreError("The files of the sign-ins cannot be used.") from None
 
 
 def delete_expired(directory: Path) -> None:
@@ -174,19 +198,36 @@ class OpenIDProxy(OIDCProxy):
 class _ProviderClient(AsyncOAuth2Client):
     """Lets requests get 503 if the provider says nothing about the sign-in. FastMCP would refuse them for good."""
 
+    def __init__(self, client_id: str, client_secret: str, **options: Any) -> None:
+        super().__init__(client_id, client_secret, **options)
+        self._client.event_hooks = {"response": [_refuse_too_many]}
+
     async def fetch_token(
         self, url: str, *, grant_type: str = "authorization_code", **params: object
     ) -> dict[str, object]:
         with _noting_failures():
-            return await super().fetch_token(url, grant_type=grant_type, **params)
+            return _check_tokens(await super().fetch_token(url, grant_type=grant_type, **params))
 
     async def refresh_token(self, url: str, *, refresh_token: str | None = None, **params: object) -> dict[str, object]:
         try:
             with _noting_failures():
-                return await super().refresh_token(url, refresh_token=refresh_token, **params)
-        except OAuthError:  # another process may have used it just now: FastMCP then looks for what that one stores
+                return _check_tokens(await super().refresh_token(url, refresh_token=refresh_token, **params))
+        except OAuthError as error:
+            # another process may have used it just now: FastMCP then looks for what that one stores
             await asyncio.sleep(STORED_SECONDS)
-            raise
+            # FastMCP has an answer only for this error, and a traceback for others, such as interaction_required
+            raise OAuthError("invalid_grant", error.description) from error
+
+
+def _check_tokens(answer: dict[str, object]) -> dict[str, object]:
+    if not isinstance(answer.get("access_token"), str):
+        raise ValueError("no access token")  # noqa: TRY004 - as for an answer that is no JSON
+    return answer
+
+
+async def _refuse_too_many(response: httpx2.Response) -> None:
+    if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+        response.raise_for_status()
 
 
 @contextmanager

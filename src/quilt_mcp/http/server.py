@@ -317,7 +317,7 @@ def configure_uvicorn(
         server_header=False,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(seconds_to_finish),
+        timeout_graceful_shutdown=math.ceil(seconds_to_finish),
         timeout_worker_healthcheck=HEALTH_CHECK_SECONDS,
         limit_concurrency=settings.max_connections,  # Connection applies it
         backlog=BACKLOG,

@@ -23,7 +23,6 @@ from cachetools import TTLCache
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.auth.providers.jwt import JWTVerifier
 from fastmcp.utilities.auth import decode_jwt_header
-from fastmcp.utilities.token_cache import TokenCache
 from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
@@ -133,23 +132,27 @@ class PublishedKeys(httpx2.AsyncClient):
         if self._failed_at is not None and time.monotonic() < self._failed_at + self._refresh_seconds:
             return self._find_last()
         try:
-            async with asyncio.timeout(FETCH_SECONDS), httpx2.AsyncClient(timeout=self.timeout) as client:
-                response = (await client.get(url, **options)).raise_for_status()
-            _find_keys(response)
-        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
+            async with (
+                asyncio.timeout(FETCH_SECONDS),
+                httpx2.AsyncClient(timeout=self.timeout) as client,
+                client.stream("GET", url, **options) as answer,
+            ):
+                keys = _find_keys(await _read(answer))
+        except (httpx2.HTTPError, NoAnswer, TimeoutError, ValueError) as error:
             self._note_failure(error)
             return self._find_last()
+        response = httpx2.Response(HTTPStatus.OK, content=json.dumps({"keys": keys}), request=answer.request)
         self._good, self._failed_at = (time.monotonic(), response), None
         return response
 
     def may_lack(self, key_id: object) -> bool:
         """Return whether the issuer may have published this key since its last response."""
-        keys = _find_keys(self._good[1]) if self._good else []
+        keys = self._good[1].json()["keys"] if self._good else []
         return self._failed_at is not None and all(one.get("kid") != key_id for one in keys)
 
     def _note_failure(self, error: Exception) -> None:
         if self._failed_at is None:
-            reason = str(error) if type(error) is ValueError else type(error).__name__
+            reason = str(error) if type(error) in {NoAnswer, ValueError} else type(error).__name__
             logger.warning("cannot fetch the keys of the token issuer (%s)", reason)
         self._failed_at = time.monotonic()
 
@@ -159,14 +162,16 @@ class PublishedKeys(httpx2.AsyncClient):
         return self._good[1]
 
 
-def _find_keys(response: httpx2.Response) -> list[Mapping[str, object]]:
-    """Return the keys of a response. What is not a key is ignored (RFC 7517, section 5).
+def _find_keys(content: bytes) -> list[Mapping[str, object]]:
+    """Return the keys of a response that can verify tokens. Everything else is ignored (RFC 7517, section 5).
 
     Raises:
         ValueError: there is none. With an empty set, no token is valid: the issuer is about to replace its keys.
     """
+    keys = [one for one in KEY_SET.validate_json(content)["keys"] if isinstance(one, dict) and "kty" in one]
+    # FastMCP accepts no token at all if the id of one key is not a text
     found: list[Mapping[str, object]] = [
-        one for one in KEY_SET.validate_json(response.content)["keys"] if isinstance(one, dict) and "kty" in one
+        one for one in keys if isinstance(one.get("kid"), str | None) and one.get("use", "sig") == "sig"
     ]
     if not found:
         raise ValueError("no keys")
@@ -230,6 +235,7 @@ class IntrospectionVerifier(TokenVerifier):
         audience: str,
         required_scopes: list[str],
         cached_tokens: int = CACHED_TOKENS,
+        cache_seconds: float = CACHE_SECONDS,
         questions: int = QUESTIONS,
         queue_seconds: float = QUEUE_SECONDS,
         answer_seconds: float = INTROSPECTION_SECONDS,
@@ -240,17 +246,16 @@ class IntrospectionVerifier(TokenVerifier):
         self._endpoint = _Endpoint(
             introspection_url, client_id, client_secret, connections=questions, seconds=answer_seconds
         )
-        self._accepted = TokenCache(ttl_seconds=CACHE_SECONDS, max_size=cached_tokens)
-        # of their own, so that invalid tokens displace no valid ones; the keys are hashes
-        self._refused: TTLCache[bytes, bool] = TTLCache(cached_tokens, CACHE_SECONDS)
+        # apart, so that invalid tokens displace no valid ones; the keys are hashes
+        self._accepted: TTLCache[bytes, AccessToken] = TTLCache(cached_tokens, cache_seconds)
+        self._refused: TTLCache[bytes, bool] = TTLCache(cached_tokens, cache_seconds)
         self._questions: dict[bytes, asyncio.Task[AccessToken | None]] = {}
         self._queue = FairQueue(questions)
         self._queue_seconds, self._answer_seconds = queue_seconds, answer_seconds
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        is_known, found = self._accepted.get(token)
         key = hashlib.sha256(token.encode()).digest()
-        if is_known or key in self._refused:
+        if (found := self._accepted.get(key)) or key in self._refused:
             return found
         if key not in self._questions:
             # In a task of its own: another request may wait for the answer when this one is cancelled.
@@ -286,7 +291,7 @@ class IntrospectionVerifier(TokenVerifier):
         if found is None:
             self._refused[key] = True
         else:
-            self._accepted.set(token, found)
+            self._accepted[key] = found
         return found
 
     def _accept(self, token: str, content: bytes) -> AccessToken | None:
