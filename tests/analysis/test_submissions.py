@@ -46,6 +46,7 @@ KEPT: dict[str, tuple[str, list[str]]] = {
         [],
     ),
     "subclasses of a used class": ("class A: pass\nclass B(A): pass\nclass C: pass\ndef f(a: A): pass", ["C"]),
+    "no subclasses of an imported class": ("from enum import Enum\nclass A(Enum): X = 1\ndef f(): return Enum", ["A"]),
     "names in texts of annotations": ("class A: pass\nclass B: pass\ndef f(a: 'list[A]'): pass", ["B"]),
     "names in contracts": ("def g(x): pass\ndef h(x): pass\ndef f(x):\n    '''\n    post: g(_)\n    '''", ["h"]),
     "the block of a script": ("def f(): pass\nif __name__ == '__main__':\n    f()", ["line 2"]),
