@@ -45,6 +45,10 @@ KEPT: dict[str, tuple[str, list[str]]] = {
         "T = []\ndef reg(g): T.append(g)\n@reg\ndef h(): pass\ndef f(): return T",
         [],
     ),
+    "a decorator that changes nothing that is used": (
+        "def reg(g): g()\n@reg\ndef h(): pass\ndef f(): return 1",
+        ["reg", "h"],
+    ),
     "subclasses of a used class": ("class A: pass\nclass B(A): pass\nclass C: pass\ndef f(a: A): pass", ["C"]),
     "no subclasses of an imported class": ("from enum import Enum\nclass A(Enum): X = 1\ndef f(): return Enum", ["A"]),
     "names in texts of annotations": ("class A: pass\nclass B: pass\ndef f(a: 'list[A]'): pass", ["B"]),
