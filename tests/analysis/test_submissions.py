@@ -506,8 +506,8 @@ async def test_static_methods_of_two_versions_are_compared(sandbox: Sandbox) -> 
 
 
 def test_only_what_is_the_same_with_all_that_it_uses_is_shared() -> None:
-    old = "A = 1\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3"
-    new = "A = 2\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3"
+    old = "A = 1\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3\nG = []\nH = []\nG.append(1)"
+    new = "A = 2\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3\nG = []\nH = []\nH.append(1)"
     assert find_unchanged(ast.parse(old), ast.parse(new)) == {"C", "f"}
 
 
