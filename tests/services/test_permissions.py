@@ -264,6 +264,13 @@ def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
     ]
 
 
+def test_the_write_probe_is_proposed_if_it_is_off() -> None:
+    buckets = [make_bucket("a", UNKNOWN), make_bucket("b", UNKNOWN)]
+    for tries in (True, False):
+        answer = recommend_buckets(Snapshot(buckets, {"registry": "read", "s3": "read"}, tries_writes=tries))
+        assert ("PROBE_WRITES" in str(answer["recommendations"]["note"])) is not tries
+
+
 def test_only_buckets_that_could_be_listed_and_asked_count_as_unknown_for_writing() -> None:
     listed, denied = make_bucket("listed", UNKNOWN), make_bucket("denied", UNKNOWN, lists=lambda _: False)
     broken = make_bucket("broken", UNKNOWN)._replace(error="too slow")
