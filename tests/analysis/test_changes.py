@@ -263,3 +263,39 @@ def f(x: int) -> int:
     return {read}
 """
     assert check_reduced(code)["status"] == status
+
+
+USES: dict[int | None, list[str]] = {
+    None: [
+        *("N", "N()", "N == p", "not N", "f'{N}'", "p[N]", "len(N)", "','.join(N)", "assert N", "raise N", "N = 1"),
+        *("if N: pass", "while N: pass", "[0 for a in p if N]", "a = 1 if N else 2", "a: N = 1", "def g(a: N): pass"),
+        *("class A(N): pass", "@N\n    def g(): pass", "try: pass\n    except N: pass"),
+    ],
+    0: [
+        *(
+            "a = N",
+            "return N",
+            "p(N)",
+            "p(a=N)",
+            "a = [N]",
+            "a = N or p",
+            "a = N if p else 1",
+            "a: int = N",
+            "a = N.add",
+        ),
+        *("def len(a): pass\n    len(N)", "def put(self): pass\n    N.put()"),
+        *("import m\n    a = m.N", "from m import N as b\n    a = b"),
+    ],
+    1: [
+        *("for a in N: pass", "[a for a in N]", "list(N)", "max(N)", "p(*N)", "a = N + p", "a = N[0]", "a = N.b"),
+        "a = N.get(1)",
+    ],
+    2: ["for a in N[0]: pass", "list(N.b)", "a = N[0].b", "a = N.copy()[0]"],
+}
+
+
+@pytest.mark.parametrize(("depth", "uses"), USES.items())
+def test_depth_of_the_part_of_a_value_that_a_use_gives_another_name(depth: int | None, uses: list[str]) -> None:
+    shared = {use: find_changes(ast.parse(f"def f(p):\n    {use}\n")).shared for use in uses}
+    found = {use: {at for name, at in shared[use] if name == "N"} for use in uses}
+    assert found == dict.fromkeys(uses, set() if depth is None else {depth})

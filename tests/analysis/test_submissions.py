@@ -45,7 +45,12 @@ KEPT: dict[str, tuple[str, list[str]]] = {
         "T = []\ndef reg(g): T.append(g)\n@reg\ndef h(): pass\ndef f(): return T",
         [],
     ),
+    "a decorator that changes nothing that is used": (
+        "def reg(g): g()\n@reg\ndef h(): pass\ndef f(): return 1",
+        ["reg", "h"],
+    ),
     "subclasses of a used class": ("class A: pass\nclass B(A): pass\nclass C: pass\ndef f(a: A): pass", ["C"]),
+    "no subclasses of an imported class": ("from enum import Enum\nclass A(Enum): X = 1\ndef f(): return Enum", ["A"]),
     "names in texts of annotations": ("class A: pass\nclass B: pass\ndef f(a: 'list[A]'): pass", ["B"]),
     "names in contracts": ("def g(x): pass\ndef h(x): pass\ndef f(x):\n    '''\n    post: g(_)\n    '''", ["h"]),
     "the block of a script": ("def f(): pass\nif __name__ == '__main__':\n    f()", ["line 2"]),
@@ -501,8 +506,8 @@ async def test_static_methods_of_two_versions_are_compared(sandbox: Sandbox) -> 
 
 
 def test_only_what_is_the_same_with_all_that_it_uses_is_shared() -> None:
-    old = "A = 1\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3"
-    new = "A = 2\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3"
+    old = "A = 1\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3\nG = []\nH = []\nG.append(1)"
+    new = "A = 2\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3\nG = []\nH = []\nH.append(1)"
     assert find_unchanged(ast.parse(old), ast.parse(new)) == {"C", "f"}
 
 

@@ -72,6 +72,10 @@ CONFIGURED = {
         {"QUILT_MCP_STATIC_TOKENS": "/none"},
         "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file.",
     ),
+    "a static token without a client": (
+        {"QUILT_MCP_STATIC_TOKENS": '{"zq-secret": {}}'},
+        "QUILT_MCP_STATIC_TOKENS: Field required (at client_id)",
+    ),
 }
 
 

@@ -191,6 +191,7 @@ def test_overlapping_providers_are_refused() -> None:
             super().__init__("inner", [])
             self.prefix = "shop://hats/straw/"
 
+    Shop(Shelf("hats", []), Shelf("hats0", []))  # 0 follows the slash
     with pytest.raises(ValueError, match="hats and inner own the same URIs"):
         Shop(Shelf("hats", []), Inner())
 

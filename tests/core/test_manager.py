@@ -344,6 +344,8 @@ async def test_an_answer_that_is_too_long_in_bytes_is_refused(text: str, size: i
     answer = await manager.respond("shop://hats", surface="test")
     assert (answer["error"], answer["message"]) == ("ResourceExecutionError", "The answer is too long to send.")
     assert answer["details"] == f"{size} bytes of JSON; the maximum is 100."
+    fitting = manager_of(lambda: {"text": text}, uri="shop://hats", max_bytes=size)
+    assert (await fitting.respond("shop://hats", surface="test"))["success"]
 
 
 async def test_a_completion_is_admitted_and_logged_like_a_read(caplog: pytest.LogCaptureFixture) -> None:

@@ -171,6 +171,14 @@ async def test_a_name_beyond_ascii_must_be_in_the_header_as_the_library_reads_it
         assert await find_difference(one_direct, without, [(one, None) for one in sent]) is None
 
 
+async def test_the_page_has_its_metadata(twins: Any) -> None:
+    async with twins() as (one_direct, without):
+        [page] = one_direct.mcp.manager.documents
+        sent = [(plain(uri=page, is_sessionless=is_sessionless), None) for is_sessionless in (True, False)]
+        assert await find_difference(one_direct, without, sent) is None
+        assert (await one_direct.count_messages())["direct"] == 2
+
+
 async def test_an_application_below_another_path_is_left_to_fastmcp(twins: Any) -> None:
     sent = plain()
     sent.path = "/below/mcp"

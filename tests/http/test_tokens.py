@@ -66,6 +66,7 @@ REFUSED = {
     "valid tomorrow": sign(claims(nbf=time.time() + HOUR)),
     "nbf is a list": sign(json.dumps(claims(nbf=[])).encode()),
     "issued tomorrow": sign(claims(iat=time.time() + HOUR)),
+    "iat is true": sign(json.dumps(claims(iat=True)).encode()),
     "a refresh token": sign(claims(), typ="refresh+jwt"),
     "a proof of possession": sign(claims(), typ="dpop+jwt"),
     "typ is a list": bearer(b'{"alg":"RS256","typ":[]}', json.dumps(claims()).encode(), b"x"),
@@ -200,7 +201,7 @@ async def test_junk_tokens_do_not_fetch_the_keys_again(answer: str, issuer: Issu
 async def test_a_failure_is_not_repeated_and_keys_older_than_a_day_are_not_used(issuer: Issuer) -> None:
     """One after another, each request would wait as long as the first."""
     url, waiting = str(issuer.settings.jwt_jwks_url), PublishedKeys(refresh_seconds=HOUR)
-    keys, old = PublishedKeys(refresh_seconds=0), PublishedKeys(refresh_seconds=0, max_stale_seconds=-1)
+    keys, old = (PublishedKeys(refresh_seconds=0, max_stale_seconds=seconds) for seconds in (60, -1))
     for one in (keys, old):
         assert (await one.get(url)).json()["keys"]
     issuer.answer, fetches = FAILURES["server error"], issuer.fetches

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.services.evidence import (
     CALLS,
     MOST_CALLS,
@@ -277,6 +278,14 @@ def test_a_survey_of_a_closed_root_tries_quilts_prefix() -> None:
     assert [(one.prefix, one.is_listed) for one in found.prefixes] == [(".quilt/", True)]
     assert judge(found.probe, NOTHING).can_list == "some"
     assert judge(survey(ScriptedS3(PACKAGES, under("no"))).probe, NOTHING).can_list is False
+
+    def refuse_root(prefix: str) -> bool:
+        if prefix:
+            raise Unavailable("S3 is busy.")
+        return False
+
+    with pytest.raises(Unavailable, match="could not be listed"):
+        survey(ScriptedS3(PACKAGES, refuse_root))
 
 
 def test_a_page_has_its_keys_and_prefixes() -> None:

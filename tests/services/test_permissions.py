@@ -253,14 +253,22 @@ def test_recommendations_say_which_buckets_are_left_out(fresh_world: World) -> N
 
 
 def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
+    slow = BucketAccess("a", judge(Probe(error="too slow"), UNKNOWN), error="too slow")
     notes = [
-        recommend_buckets(Snapshot(buckets, {"registry": "read", "s3": "read"}))["recommendations"]["note"]
-        for buckets in ([], [BucketAccess("a", judge(Probe(error="too slow"), UNKNOWN), error="too slow")])
+        recommend_buckets(Snapshot(buckets, {"registry": "read", "s3": "read"}, not_probed))["recommendations"]["note"]
+        for buckets, not_probed in (([], 0), ([slow], 0), ([], 1))
     ]
     assert [str(note).partition(" bucket to try")[0] for note in notes] == [
         "There is no",
-        "It is not known whether there is a",
+        *["It is not known whether there is a"] * 2,
     ]
+
+
+def test_the_write_probe_is_proposed_if_it_is_off() -> None:
+    buckets = [make_bucket("a", UNKNOWN), make_bucket("b", UNKNOWN)]
+    for tries in (True, False):
+        answer = recommend_buckets(Snapshot(buckets, {"registry": "read", "s3": "read"}, tries_writes=tries))
+        assert ("PROBE_WRITES" in str(answer["recommendations"]["note"])) is not tries
 
 
 def test_only_buckets_that_could_be_listed_and_asked_count_as_unknown_for_writing() -> None:

@@ -74,7 +74,7 @@ def header_token(header: str) -> str | None:
 
 
 def _identity(token: AccessToken) -> Identity:
-    claims = token.claims or {}
+    claims = token.claims
     issuer = claims.get("iss")
     subject = claims.get("sub") if token.subject is None else token.subject
     if "sub" not in claims and token.subject is None and issuer is None:

@@ -143,12 +143,11 @@ class ResourceManager:
         The list is empty for unknown variables and if the values cannot be listed now; a read reports why.
         """
         definition = self.registry.get(template)
-        values = definition.get("values", {}).get(variable) if definition else None
-        if definition is None or values is None or not prefix.isprintable():
+        if definition is None or not prefix.isprintable() or variable not in definition.get("values", {}):
             return []
         try:
             with self.around(), anyio.fail_after(self._deadline):
-                existing = await self._run(definition["category"], partial(values, prefix))
+                existing = await self._run(definition["category"], partial(definition["values"][variable], prefix))
         except BaseException as error:
             _check_end(error)
             if isinstance(error, TimeoutError) or (isinstance(error, Exception) and self.find_failure(error)):

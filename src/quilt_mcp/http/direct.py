@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import orjson
 from fastmcp import Context, FastMCP
-from mcp_types import INVALID_PARAMS, PROTOCOL_VERSION_META_KEY, SERVER_INFO_META_KEY, Implementation
+from mcp_types import INVALID_PARAMS, PROTOCOL_VERSION_META_KEY, SERVER_INFO_META_KEY
 from mcp_types.methods import validate_client_request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
@@ -74,9 +74,7 @@ class Direct:
         self, app: ASGIApp, *, mcp: FastMCP, manager: ResourceManager, path: str, count: Callable[[str], None]
     ) -> None:
         self._app, self._mcp, self._manager, self._path, self._count = app, mcp, manager, path, count
-        version, website, icons = mcp.version or "", mcp.website_url, mcp.icons
-        info = Implementation(name=mcp.name, version=version, website_url=website, icons=icons or None)
-        self._meta = {SERVER_INFO_META_KEY: info.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        self._meta = {SERVER_INFO_META_KEY: {"name": mcp.name, "version": mcp.version}}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != self._path:

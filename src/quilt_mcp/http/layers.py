@@ -325,7 +325,7 @@ def find_counted(token: AccessToken) -> Identity:
     try:
         return identity.current()
     except NotSignedIn:
-        return Identity(token.client_id, issuer=f"client of {(token.claims or {}).get('iss')}")
+        return Identity(token.client_id, issuer=f"client of {token.claims.get('iss')}")
 
 
 def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:

@@ -313,7 +313,7 @@ class IntrospectionVerifier(TokenVerifier):
         claims = {name: value for name, value in json.loads(content).items() if value is not None}  # also others
         return AccessToken(
             token=token,
-            client_id=answer.client_id or answer.sub or "unknown",
+            client_id=answer.client_id or "unknown",
             scopes=scopes,
             expires_at=None if answer.exp is None else int(answer.exp),
             subject=answer.sub,

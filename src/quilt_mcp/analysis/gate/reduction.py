@@ -189,7 +189,7 @@ def _find_unseen(tree: ast.Module) -> frozenset[str]:
     nodes = list(ast.walk(tree))
     methods = [node for node in nodes if isinstance(node, _FUNCTIONS) and (_is_operator(node) or node.decorator_list)]
     with_yield = any(isinstance(node, ast.Yield | ast.YieldFrom | ast.GeneratorExp) for node in nodes)
-    makes = {"__init__", "__new__"} if "enum" in find_imports(tree) else set()  # an enumeration makes its members
+    makes = {"__init__"} if "enum" in find_imports(tree) else set()  # an enumeration makes its members
     return frozenset({node.name for node in methods} | makes | ({"yield"} if with_yield else set()))
 
 
@@ -226,7 +226,7 @@ def _runs(node: ast.AST, unseen: frozenset[str]) -> bool:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return bool(node.decorator_list)
         case ast.ClassDef():
-            inherits = bool(node.bases) and not unseen.isdisjoint({"__init_subclass__", "__init__", "__new__"})
+            inherits = bool(node.bases) and not unseen.isdisjoint({"__init_subclass__", "__init__"})
             return bool(node.decorator_list or node.keywords) or inherits
         case ast.Assign():
             return not all(isinstance(one, ast.Name) for one in node.targets)
