@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from weakref import ref
 
 import pytest
@@ -22,9 +23,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from quilt_mcp.commands.install import executable
+from quilt_mcp.http.layers import StreamLimit
 from quilt_mcp.http.server import (
     OTHER_DESCRIPTORS,
     RESERVED_CONNECTIONS,
@@ -398,6 +401,45 @@ async def test_one_caller_cannot_open_all_streams(
                 return bool(again.status_code == HTTPStatus.OK)
 
         await until_awaited(opens_again)  # the server notices the end later
+
+
+async def test_messages_to_a_stream_that_is_not_read_are_refused() -> None:
+    session, is_read = uuid4(), asyncio.Event()
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        text = f"event: endpoint\r\ndata: /messages/?session_id={session.hex}\r\n\r\n"
+        await PlainTextResponse(text if scope["path"] == "/sse" else "Accepted", HTTPStatus.ACCEPTED)(
+            scope, receive, send
+        )
+
+    async def wait(message: Message) -> None:
+        if "body" in message:
+            await is_read.wait()
+
+    async def ask(query: str) -> int:
+        found = []
+
+        async def note(message: Message) -> None:
+            found.append(message.get("status", 0))
+
+        await limited({**scope, "path": "/messages/", "query_string": query.encode()}, no_body, note)
+        return int(found[0])
+
+    async def no_body() -> Message:
+        return {"type": "http.request"}
+
+    scope = {"type": "http", "path": "/sse", "query_string": b"", "headers": [], "client": ("203.0.113.7", 1)}
+    limited = StreamLimit(answer, path="/sse", max_connections=10, unread_seconds=0)
+    stream = asyncio.create_task(limited(scope, no_body, wait))
+    await asyncio.sleep(0)
+    for query in (f"session_id={session.hex}", f"session_id={{{session}}}", f"session_id=x&session_id={session}"):
+        assert await ask(query) == HTTPStatus.TOO_MANY_REQUESTS, query
+    assert [await ask(query) for query in (f"session_id={uuid4().hex}", "session_id=x", "")] == [
+        HTTPStatus.ACCEPTED
+    ] * 3
+    is_read.set()
+    await stream
+    assert await ask(f"session_id={session.hex}") == HTTPStatus.ACCEPTED
 
 
 @pytest.mark.soak

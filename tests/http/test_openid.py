@@ -322,6 +322,9 @@ FAILURES = {
     "unknown client": Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"}),
     "too many requests": Answer(HTTPStatus.TOO_MANY_REQUESTS, {"error": "Too Many Requests"}),
     "another form": Answer(HTTPStatus.BAD_REQUEST, {"errorCode": "E0000009"}),
+    "null": Answer(HTTPStatus.OK, b"null"),
+    "a list": Answer(HTTPStatus.OK, b"[]"),
+    "a deep list": Answer(HTTPStatus.OK, b"[" * 100_000 + b"]" * 100_000),
 }
 
 

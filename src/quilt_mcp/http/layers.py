@@ -9,7 +9,7 @@ FinishRequests          closes connections while the server shuts down
 FastMCP's: host and origin, authentication, context of the request
 RequireToken            401 for every path that is not public
 RateLimit               429 for a caller that sends too many requests
-StreamLimit             429 for a caller that has too many streams (SSE)
+StreamLimit             429 for a caller that has too many streams, or does not read them (SSE)
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
 HandleMessage           400 for a message that is nested too deeply or is not Unicode, a session id for a client that
@@ -19,12 +19,13 @@ Direct                  answers reads (direct.py); the rest is FastMCP's
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from fastmcp.server.auth import AccessToken
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
@@ -33,7 +34,7 @@ from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import PARSE_ERROR
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -60,6 +61,8 @@ WATCH_SECONDS = 0.02
 """After how many seconds a request is watched for a disconnect of its client."""
 STREAM_SHARE = 10
 """A caller can have one of so many connections as a stream."""
+UNREAD_SECONDS = 2.0
+"""For how long an answer may wait for the client of a stream until the server takes no further messages for it."""
 IS_STREAM = "quilt_mcp.is_stream"
 """The key in the ASGI scope of a request with an answer that has no end."""
 BUSY_SECONDS, SIGN_IN_SECONDS, STREAM_SECONDS = 1, 5, 30
@@ -340,28 +343,66 @@ def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
 
 
 class StreamLimit(Layer):
-    """Returns 429 if a caller has too many streams, so that one caller cannot take all connections.
+    """Returns 429 if a caller has too many streams, or reads nothing from a stream and sends further messages.
 
-    Callers without sign-in are counted by address. Must run after authentication.
+    So one caller cannot take all connections, nor all memory: the answers of a session wait for its stream. Callers
+    without sign-in are counted by address. Must run after authentication.
     """
 
-    def __init__(self, app: ASGIApp, *, path: str, max_connections: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, path: str, max_connections: int, unread_seconds: float = UNREAD_SECONDS
+    ) -> None:
         super().__init__(app)
         self._path = path
         self._open = Places(max(1, max_connections // STREAM_SHARE))
+        self._unread_seconds = unread_seconds
+        self._unread: dict[str, float] = {}  # sessions whose streams wait for their clients, and since when
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != self._path:
-            await self.app(scope, receive, send)
+            await self._pass_message(scope, receive, send)
             return
         with self._open.hold(_find_caller(scope)) as is_free:
             if is_free:
                 scope[IS_STREAM] = True
-                await self.app(scope, receive, send)
+                await self.app(scope, receive, self._noting_unread(send))
                 return
         details = f"at most {self._open.limit} streams"
         refusal = TooManyRequests("Too many streams.", retry_after_seconds=STREAM_SECONDS, details=details)
         await too_many_requests(refusal, scope)(scope, receive, send)
+
+    async def _pass_message(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = _find_session(scope["query_string"])
+        since = self._unread.get(session) if session else None
+        if since is None or time.monotonic() < since + self._unread_seconds:
+            await self.app(scope, receive, send)
+            return
+        message = "Too many messages wait for your stream."
+        refusal = TooManyRequests(message, retry_after_seconds=BUSY_SECONDS, details="read the stream of the session")
+        await too_many_requests(refusal, scope)(scope, receive, send)
+
+    def _noting_unread(self, send: Send) -> Send:
+        session = ""
+
+        async def send_noting(message: Message) -> None:
+            nonlocal session
+            if not session:  # the first event is the address for messages
+                session = _find_session(message.get("body", b"").strip().rpartition(b"?")[2])
+            self._unread.setdefault(session, time.monotonic())
+            try:
+                await send(message)
+            finally:
+                self._unread.pop(session, None)  # another send, of a ping, can have ended first
+
+        return send_noting
+
+
+def _find_session(query: str | bytes) -> str:
+    """Return the session that a query names, as the MCP library reads it, or ""."""
+    try:
+        return UUID(QueryParams(query).get("session_id", "")).hex
+    except ValueError:
+        return ""
 
 
 def _find_caller(scope: Scope) -> str:

@@ -200,18 +200,18 @@ class _ProviderClient(AsyncOAuth2Client):
 
     def __init__(self, client_id: str, client_secret: str, **options: Any) -> None:
         super().__init__(client_id, client_secret, **options)
-        self._client.event_hooks = {"response": [_refuse_too_many]}
+        self._client.event_hooks = {"response": [_check_answer]}
 
     async def fetch_token(
         self, url: str, *, grant_type: str = "authorization_code", **params: object
     ) -> dict[str, object]:
         with _noting_failures():
-            return _check_tokens(await super().fetch_token(url, grant_type=grant_type, **params))
+            return await super().fetch_token(url, grant_type=grant_type, **params)
 
     async def refresh_token(self, url: str, *, refresh_token: str | None = None, **params: object) -> dict[str, object]:
         try:
             with _noting_failures():
-                return _check_tokens(await super().refresh_token(url, refresh_token=refresh_token, **params))
+                return await super().refresh_token(url, refresh_token=refresh_token, **params)
         except OAuthError as error:
             # another process may have used it just now: FastMCP then looks for what that one stores
             await asyncio.sleep(STORED_SECONDS)
@@ -219,15 +219,15 @@ class _ProviderClient(AsyncOAuth2Client):
             raise OAuthError("invalid_grant", error.description) from error
 
 
-def _check_tokens(answer: dict[str, object]) -> dict[str, object]:
-    if not isinstance(answer.get("access_token"), str):
-        raise ValueError("no access token")  # noqa: TRY004 - as for an answer that is no JSON
-    return answer
-
-
-async def _refuse_too_many(response: httpx2.Response) -> None:
+async def _check_answer(response: httpx2.Response) -> None:
     if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         response.raise_for_status()
+    try:
+        answer = json.loads(await response.aread())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not (isinstance(answer, dict) and ("error" in answer or isinstance(answer.get("access_token"), str))):
+        raise ValueError("neither tokens nor an error")
 
 
 @contextmanager
