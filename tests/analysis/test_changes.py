@@ -8,6 +8,7 @@ import builtins
 import collections
 import copy
 import importlib
+import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -77,7 +78,10 @@ def list_functions() -> Iterator[tuple[str, Callable[..., object]]]:
 def test_functions_that_change_their_argument_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     functions = [(name, one) for name, one in list_functions() if name not in CHANGING_FUNCTIONS]
     assert len(functions) > 500
-    assert [name for name, one in functions for make in OBJECTS if is_changed_by(make, one)] == []
+    state = random.getstate()  # `random.seed` is one of them
+    changing = [name for name, one in functions for make in OBJECTS if is_changed_by(make, one)]
+    random.setstate(state)
+    assert changing == []
     capsys.readouterr()  # what `print` and `pow` wrote
 
 
