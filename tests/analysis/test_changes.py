@@ -153,6 +153,7 @@ get().append(1)                         | N = []; get = lambda: N               
 pass                                    | N = []; put = lambda: N.append(1)     | len(N)     | unknown
 put(1)                                  | N = []; put = N.append                | len(N)     | unknown
 p.append(1)                             | N = []; M = [N]                       | len(N)     | unknown
+p.append(1); p = []                     | N = []; M = [N]                       | len(N)     | unknown
 a, b = N; a.append(1)                   | N = ([], [])                          | len(N[0])  | unknown
 for a in N.values(): a.append(1)        | N = {1: []}                           | len(N[1])  | unknown
 a = N.get(1); a.append(1)               | N = {1: []}                           | len(N[1])  | unknown

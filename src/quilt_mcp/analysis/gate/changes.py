@@ -72,14 +72,15 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """What can have another meaning in a file than in Python: a builtin that the file binds, and an operator."""
+    """What names and operators of a file can mean, apart from what they mean in Python."""
 
-    bound: frozenset[str]
-    has_operators: bool
+    bound: frozenset[str]  # all names that it binds anywhere, so that they may be no builtins
+    outer: frozenset[str]  # those that a function declares global or nonlocal
+    has_operators: bool  # whether an operator can run code of the file, or of another one
 
     @classmethod
     def read(cls, tree: ast.Module) -> Self:
-        """Return those of a file. What it imports from other files or libraries can have operators too."""
+        """Read them in a file. What it imports from other files or libraries can have operators too."""
         nodes = list(ast.walk(tree))
         methods = {one.name for one in nodes if isinstance(one, ast.FunctionDef) and is_dunder(one.name)}
         imports = {name for one in nodes if isinstance(one, ast.Import) for name in [alias.name for alias in one.names]}
@@ -89,7 +90,9 @@ class Meanings:
         same = {id(alias) for names in known for alias in names if not alias.asname}
         bound = {name for one in nodes if id(one) not in same for name in _list_bound(one)}
         bound |= {one.arg for one in nodes if isinstance(one, ast.arg)}
-        return cls(frozenset(bound), not (methods <= _CONSTRUCTORS and imports <= {*ALLOWED_MODULES}))
+        outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
+        has_operators = not (methods <= _CONSTRUCTORS and imports <= {*ALLOWED_MODULES})
+        return cls(frozenset(bound), frozenset(outer), has_operators)
 
     def read_called(self, node: ast.AST | None) -> str:
         """Return the name of the builtin that an expression calls, or ""."""
@@ -101,7 +104,7 @@ class Meanings:
 def find_changes(tree: ast.Module) -> Changes:
     """Return what the functions and methods of a file change."""
     meanings = Meanings.read(tree)
-    names = {name for node in ast.walk(tree) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    names = {*meanings.outer}
     attributes: set[tuple[str | None, str]] = set()
     classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     imported = find_imported(tree)
@@ -176,7 +179,7 @@ def changes_others(code: ast.AST, meanings: Meanings) -> bool:
     A constructor can set attributes of its object. Functions within the code are not part of it.
     """
     nodes = list(_walk_scope(code))
-    new = _find_new(code, nodes, meanings)
+    new = _find_new(nodes, meanings)
     made = code.args.args[0].arg if _is_constructor(code) and code.args.args else None
     for target in _find_targets(code):
         match target:
@@ -292,7 +295,7 @@ def _walk_scope(code: ast.AST) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _find_new(code: ast.AST, nodes: Collection[ast.AST], meanings: Meanings) -> set[str]:
+def _find_new(nodes: Collection[ast.AST], meanings: Meanings) -> set[str]:
     """Return the local names that only new objects are bound to."""
     new: Counter[str] = Counter()
     for node in nodes:
@@ -301,12 +304,8 @@ def _find_new(code: ast.AST, nodes: Collection[ast.AST], meanings: Meanings) -> 
             new.update(one.id for one in targets if isinstance(one, ast.Name))
     added = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
     bound = Counter(name for one in nodes if id(one) not in added for name in _list_bound(one))
-    outer = {name for one in ast.walk(code) if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
-    return (
-        {name for name, count in new.items() if count == bound[name]}
-        - outer
-        - {getattr(one, "arg", "") for one in nodes}
-    )
+    parameters = {getattr(one, "arg", "") for one in nodes}
+    return {name for name, count in new.items() if count == bound[name]} - meanings.outer - parameters
 
 
 def _makes_new(value: ast.expr | None, meanings: Meanings) -> bool:
