@@ -153,7 +153,6 @@ get().append(1)                         | N = []; get = lambda: N               
 pass                                    | N = []; put = lambda: N.append(1)     | len(N)     | unknown
 put(1)                                  | N = []; put = N.append                | len(N)     | unknown
 p.append(1)                             | N = []; M = [N]                       | len(N)     | unknown
-p.append(1); p = []                     | N = []; M = [N]                       | len(N)     | unknown
 a, b = N; a.append(1)                   | N = ([], [])                          | len(N[0])  | unknown
 for a in N.values(): a.append(1)        | N = {1: []}                           | len(N[1])  | unknown
 a = N.get(1); a.append(1)               | N = {1: []}                           | len(N[1])  | unknown
@@ -270,9 +269,42 @@ def f(x: int) -> int:
     assert check_reduced(code)["status"] == status
 
 
+@pytest.mark.parametrize(
+    ("body", "others"),
+    [
+        ("p.append(1); p = []", True),
+        ("a = [p]; a[0] += p", True),
+        ("a = [p]; a[0] -= 1", False),
+        ("a = [p]; a[0] *= 1", True),
+        ("a = []; a += p", False),
+        ("a = []\n    for a in p: a.append(1)", True),
+        ("a = p + []; a.append(1)", False),
+        ("a: list = list(p); a.append(1)", False),
+        ("a = lambda: setdefault(p)", False),
+        ("a = p.setdefault", True),
+        ("p.x = 1", True),
+    ],
+)
+def test_changes_of_values_that_a_function_did_not_make(body: str, others: bool) -> None:  # noqa: FBT001 - of the table
+    assert find_changes(ast.parse(f"def f(p):\n    {body}\n")).others == others
+
+
 USES: dict[int | None, list[str]] = {
     None: [
-        *("N", "N()", "N == p", "not N", "f'{N}'", "p[N]", "len(N)", "','.join(N)", "assert N", "raise N", "N = 1"),
+        *(
+            "N",
+            "N()",
+            "N == p",
+            "not N",
+            "f'{N}'",
+            "p[N]",
+            "len(N)",
+            "','.join(N)",
+            "assert N",
+            "raise N",
+            "N = 1",
+            "N.b = 1",
+        ),
         *("if N: pass", "while N: pass", "[0 for a in p if N]", "a = 1 if N else 2", "a: N = 1", "def g(a: N): pass"),
         *("class A(N): pass", "@N\n    def g(): pass", "try: pass\n    except N: pass"),
     ],
