@@ -277,6 +277,8 @@ def f(x: int) -> int:
         ("a = [p]; a[0] -= 1", False),
         ("a = [p]; a[0] *= 1", True),
         ("a = []; a += p", False),
+        ("a = 0; a += p", False),
+        ("class A:\n        def __init__(self): super().__init__()", False),
         ("a = []\n    for a in p: a.append(1)", True),
         ("a = p + []; a.append(1)", False),
         ("a: list = list(p); a.append(1)", False),
