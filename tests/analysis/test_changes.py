@@ -285,6 +285,8 @@ def f(x: int) -> int:
         ("a = lambda: setdefault(p)", False),
         ("a = p.setdefault", True),
         ("p.x = 1", True),
+        ("from operator import setitem as a", True),
+        ("from math import floor as a", False),
     ],
 )
 def test_changes_of_values_that_a_function_did_not_make(body: str, others: bool) -> None:  # noqa: FBT001 - of the table
