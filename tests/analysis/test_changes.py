@@ -196,7 +196,7 @@ global N\ndef N(): pass                 | N = 0                                 
 global N\nimport re as N                | N = 0                                 | N          | unknown
 globals()["N"] = 1                      | N = 0                                 | N          | unknown
 exec("global N; N = 1")                 | N = 0                                 | N          | unknown
-sys.modules[__name__].N = 1             | N = 0; import sys                     | N          | unknown
+a = sys.modules["m"]\na.N = 1           | N = 0; import sys                     | N          | unknown
 setattr(Box, "y", 1)                    | N = 0                                 | Box.y      | unknown
 a = vars(N)\na["x"] = 1                 | N = Box()                             | N.x        | unknown
 p in N                                  | N = {}                                | len(N)     | verified
