@@ -300,7 +300,7 @@ async def test_a_removed_membership_takes_effect_at_once(settings_with_sample: S
 
 
 @pytest.mark.parametrize("claim", [None, True, ["ada"], "a\0", ""])
-async def test_a_claim_that_is_no_name_names_no_user(
+async def test_a_claim_without_a_name_names_no_user(
     settings_with_tables: Settings, claim: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(settings_with_tables) as database, database.writing() as connection:
