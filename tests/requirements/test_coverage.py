@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import BY_NAME, KINDS
+from quilt_mcp.requirements.tables import projects
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_pages
 from tests.requirements.conftest import opened
@@ -97,6 +99,15 @@ async def test_coverage_is_what_brute_force_finds(user: str | None, settings_wit
             if project["id"] in graph.project_ids(user):
                 expected = expected_gaps(graph, user, project=project["id"])
                 await check_coverage(client, expected, f"project={project['name'].replace(' ', '%20')}")
+
+
+async def test_a_project_name_can_look_like_an_id(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        one, other = (await read(client, "projects"))["projects"][:2]
+        for name, found in ((other["id"], other["id"]), ("7b6f0b9e-1111-4222-8333-444455556666", one["id"])):
+            with opened(settings_with_sample) as database, database.writing() as connection:
+                connection.execute(update(projects).where(projects.c.id == one["id"]).values(name=name))
+            assert (await read(client, f"coverage?project={name}"))["project"]["id"] == found
 
 
 async def test_coverage_of_the_earlier_system(existing_settings: Settings) -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import delete, select
+from sqlalchemy import delete, insert, select
 
+from quilt_mcp.app import identity
+from quilt_mcp.app.identity import Identity
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import MAX_LIMIT
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope, Selection
+from quilt_mcp.requirements.writing import make_times, new_id
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure, read_pages
@@ -294,6 +297,21 @@ async def test_a_removed_membership_takes_effect_at_once(settings_with_sample: S
         assert {uri for uri in await list_uris(client) if uri.count("/") > 2} == set()
         assert (await list_failure(client, cursor))["code"] == -32602
         assert (await read_failure(client, f"requirements?cursor={page}")).body["error"] == "InvalidTemplateVariable"
+
+
+@pytest.mark.parametrize("claim", [None, True, ["ada"], "a\0", ""])
+async def test_a_claim_without_a_name_names_no_user(
+    settings_with_tables: Settings, claim: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(settings_with_tables) as database, database.writing() as connection:
+        names = ["None", "True", "['ada']", "7"]
+        users = [{"id": new_id(), "username": one, "email": one, "role": "User", **make_times()} for one in names]
+        connection.execute(insert(tables.users), users)
+    async with connect(settings_with_tables, requirements_user_claim="uid") as client:
+        monkeypatch.setattr(identity, "current", lambda: Identity("sub", "https://idp.example", claims={"uid": claim}))
+        assert (await read_failure(client, "epics")).body["details"] == "unknown user"
+        monkeypatch.setattr(identity, "current", lambda: Identity("sub", "https://idp.example", claims={"uid": 7}))
+        assert (await read(client, "epics"))["count"] == 0
 
 
 @rarely_on_postgresql

@@ -275,6 +275,7 @@ INVALID = [
     (b"kind," * 100_000 + b"kind\n", "1: The column kind appears twice. Remove one."),
     (b"x," * 400_000 + b"x\n", "1: The column 'x' is unknown."),
     (b"x," * 1_000_000 + b"x\n", "1: The line or row has more than 1,000,000 bytes. Shorten it."),
+    (b"kind,title\repic,x\r", "1: The lines end with CR alone. Save the file with LF or CRLF at the end of lines."),
     (b"kind|title\n", "1: The column 'kind|title' is unknown."),
     (b"kind;title\nepic;a;b\n", "2: The row has 3 cells; the first line has 2 columns. Remove the last cells, or"),
     (b"kind,title\nepic\n", "2: The row has 1 cells; the first line has 2 columns. Add the missing cells, or put"),

@@ -232,6 +232,11 @@ IN_PUMPS = [
     related(8, 1, "blocks"),
 ]
 """A project beside the one of the family. One of its relationships leads out of it."""
+CALLED_LIKE_OURS = [
+    {"kind": "relationship_type", "name": "acceptance criterion"},
+    related(9, 8, "acceptance criterion"),
+]
+"""A type of relationships with the name of ReqIF's relations to acceptance criteria."""
 
 
 def read_kinds(file: Path) -> dict[str, list[dict[str, Any]]]:
@@ -295,7 +300,7 @@ def test_an_import_of_a_part_deletes_nothing_of_other_projects(
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("suffix", ["csv", "reqif"])
 def test_a_file_for_others_has_no_people(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_family(tmp_path / "in.jsonl", *IN_PUMPS)
+    import_family(tmp_path / "in.jsonl", *IN_PUMPS, *CALLED_LIKE_OURS)
     everyone = {row["id"] for row in export_kind(capsys, "user")} | {"ada@example.com", "bob@example.com", "bob"}
     target = tmp_path / f"out.{suffix}"
     assert main(["requirements", "export", str(target)]) == 0

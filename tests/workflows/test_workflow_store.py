@@ -31,6 +31,7 @@ from quilt_mcp.workflows.service import (
     Workflows,
     workflow_add_step,
     workflow_create,
+    workflow_delete,
     workflow_get_status,
     workflow_ids,
     workflow_list_all,
@@ -99,6 +100,20 @@ def test_the_oldest_log_entries_are_deleted() -> None:
             store.save(workflow, entry=entry)
     messages = [entry["message"] for entry in workflow_get_status("w")["workflow"]["execution_log"]]
     assert messages == [f"{number}" for number in range(3, LOG_ENTRIES + 3)]
+
+
+@pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize("unknown", ["a\0", "\ud800", "..", "x" * 129])
+def test_an_id_that_no_workflow_can_have_is_not_found(unknown: str) -> None:
+    workflow_create("w", "Title")
+    for call in (
+        partial(workflow_get_status, unknown),
+        partial(workflow_add_step, unknown, "s", "Do it"),
+        partial(workflow_update_step, unknown, "s", "failed"),
+    ):
+        with pytest.raises(NotFound, match="does not exist"):
+            call()
+    assert workflow_delete(unknown) == {"workflow_id": unknown, "deleted": False, "remaining_workflows": 1}
 
 
 def test_only_the_user_can_read_the_file_and_the_directory(data_dir: Path, file: Path) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     bindparam,
     func,
     literal_column,
+    or_,
     select,
     text,
 )
@@ -446,8 +447,9 @@ def _build_project(row: AnyRow) -> Project:
 
 
 def find_project(reader: Reader, text: str) -> ProjectName:
-    column = projects.c.id if is_id(text) else projects.c.name
-    for row in reader.execute(select(projects.c.id, projects.c.name).where(column == text, *restrict_projects(reader))):
+    named = or_(projects.c.name == text, *([projects.c.id == text] if is_id(text) else []))
+    rows = reader.execute(select(projects.c.id, projects.c.name).where(named, *restrict_projects(reader)))
+    for row in sorted(rows, key=lambda row: row.id != text):  # a name can look like the ID of another project
         return {"id": row.id, "name": row.name}
     raise make_unknown_project(text)
 

@@ -43,6 +43,8 @@ from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.trace import read_trace
 
 A = TypeVar("A")
+_NO_USER = ""
+"""The name of a caller whose token has none. No user has it, because names are not blank."""
 
 
 class RequirementsStore:
@@ -68,7 +70,10 @@ class RequirementsStore:
         """Return the caller's name in the database; None for an administrator, which a local caller is by default."""
         if caller.is_local:
             return self.settings.requirements_user
-        return str(caller.claims.get(self.settings.requirements_user_claim, caller.subject))
+        claim = caller.claims.get(self.settings.requirements_user_claim, caller.subject)
+        # the texts of null, of a truth value and of a list are no names: many tokens could share them
+        is_name = isinstance(claim, str | int) and not isinstance(claim, bool) and identity.NAME.fullmatch(str(claim))
+        return str(claim) if is_name else _NO_USER
 
     def select(self, reader: Reader, filters: Filters, kinds: Sequence[Kind]) -> Selection:
         """Find what the values of filters name, for a list of entities of these kinds."""

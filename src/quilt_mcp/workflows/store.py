@@ -55,6 +55,7 @@ from quilt_mcp.app.database.failures import FOREIGN, NEWER, DatabaseFailures
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
+from quilt_mcp.core.uris import is_value
 from quilt_mcp.workflows.model import LogEntry, Step, Workflow, WorkflowStatus
 from quilt_mcp.workflows.settings import FILE_NAME, WorkflowSettings
 
@@ -265,7 +266,8 @@ class WorkflowStore:
         self._owner = owner
 
     def load(self, workflow_id: str) -> Workflow | None:
-        rows = self._select(WORKFLOW, of_workflow=workflow_id)
+        # no workflow has another ID, and PostgreSQL cannot read some of them
+        rows = self._select(WORKFLOW, of_workflow=workflow_id) if is_value(workflow_id) else []
         if not rows:
             return None
         found = {
@@ -294,6 +296,8 @@ class WorkflowStore:
         return [row["id"] for row in self._select(OLDEST, number=limit)]
 
     def delete(self, workflow_id: str) -> bool:
+        if not is_value(workflow_id):
+            return False
         key = {"of_workflow": workflow_id}
         self._execute(DELETE_LOG, key)
         self._execute(DELETE_STEPS, key)

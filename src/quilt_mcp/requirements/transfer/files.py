@@ -185,6 +185,8 @@ class RecordReader:
         """
         lines = self._decode_lines()
         first = next(lines, "")
+        if "\r" in first.removesuffix("\n").removesuffix("\r"):
+            raise UnreadableFile(1, "The lines end with CR alone. Save the file with LF or CRLF at the end of lines.")
         # spreadsheets write the separator of the language of the user; no name of a column contains one
         separator = max(_SEPARATORS, key=first.count)
         rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)

@@ -189,8 +189,8 @@ class Structure:
 
     def relates_criteria(self, type_id: str) -> bool:
         """Return whether relations of a type lead from requirements to their acceptance criteria."""
-        if type_id == ACCEPTANCE:
-            return True
+        if ACCEPTANCE in self.kinds:  # then a type with its name is one of relationships
+            return type_id == ACCEPTANCE
         return fold(self.find_kind(type_id).name) == _CRITERION and any(map(self.find_own_kind, self.kinds))
 
     def is_ours(self, specification: str) -> bool:
