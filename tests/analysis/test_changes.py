@@ -138,6 +138,7 @@ def find_items(result: object, sought: Any) -> int | None:
         ("p.append(1)", set()),
         ("a.index(1)", set()),
         ("[].append(1)", set()),
+        ("a = []\n    def g(): a.append(1)", set()),
     ],
 )
 def test_changes_of_module_names(body: str, names: set[str]) -> None:
@@ -285,6 +286,7 @@ def f(x: int) -> int:
         ("a = lambda: setdefault(p)", False),
         ("a = p.setdefault", True),
         ("p.x = 1", True),
+        ("class A:\n        def __init__(self, a): a.append(1)", True),
         ("from operator import setitem as a", True),
         ("from math import floor as a", False),
     ],
