@@ -118,7 +118,7 @@ def test_hostile_texts_stay_texts(
 ) -> None:
     monkeypatch.setenv("FAULT", "has a hostile error")
     page = tmp_path / "check.html"
-    logged = logging.getLogger("fastmcp")  # which prints what it is told
+    logged = logging.getLogger("fastmcp")  # which writes to the terminal
     monkeypatch.setattr(logged, "handlers", [*logged.handlers, caplog.handler])
     status, text = check(capsysbinary, *QUICK, "--html", str(page), RAW)
     assert (status, caplog.text) == (1, "")

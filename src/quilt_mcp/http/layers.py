@@ -19,7 +19,6 @@ Direct                  answers reads (direct.py); the rest is FastMCP's
 
 import asyncio
 import json
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -61,8 +60,8 @@ WATCH_SECONDS = 0.02
 """After how many seconds a request is watched for a disconnect of its client."""
 STREAM_SHARE = 10
 """A caller can have one of so many connections as a stream."""
-UNREAD_SECONDS = 2.0
-"""For how long an answer may wait for the client of a stream until the server takes no further messages for it."""
+MAX_UNANSWERED = 100
+"""How many messages the server takes for a stream while its client reads nothing. Each can take 64 KB."""
 IS_STREAM = "quilt_mcp.is_stream"
 """The key in the ASGI scope of a request with an answer that has no end."""
 BUSY_SECONDS, SIGN_IN_SECONDS, STREAM_SECONDS = 1, 5, 30
@@ -342,6 +341,13 @@ def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
     )
 
 
+@dataclass(eq=False)
+class _Stream:
+    session: str = ""  # the first event names it
+    sending: int = 0  # how many events wait for the client to read
+    unanswered: int = 0  # messages of the client without the events that it has received
+
+
 class StreamLimit(Layer):
     """Returns 429 if a caller has too many streams, or reads nothing from a stream and sends further messages.
 
@@ -349,14 +355,12 @@ class StreamLimit(Layer):
     without sign-in are counted by address. Must run after authentication.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, path: str, max_connections: int, unread_seconds: float = UNREAD_SECONDS
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, path: str, max_connections: int, max_unanswered: int = MAX_UNANSWERED) -> None:
         super().__init__(app)
         self._path = path
         self._open = Places(max(1, max_connections // STREAM_SHARE))
-        self._unread_seconds = unread_seconds
-        self._unread: dict[str, float] = {}  # sessions whose streams wait for their clients, and since when
+        self._max_unanswered = max_unanswered
+        self._streams: dict[str, _Stream] = {}
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] != self._path:
@@ -365,36 +369,42 @@ class StreamLimit(Layer):
         with self._open.hold(_find_caller(scope)) as is_free:
             if is_free:
                 scope[IS_STREAM] = True
-                await self.app(scope, receive, self._noting_unread(send))
+                await self._pass_stream(scope, receive, send)
                 return
         details = f"at most {self._open.limit} streams"
         refusal = TooManyRequests("Too many streams.", retry_after_seconds=STREAM_SECONDS, details=details)
         await too_many_requests(refusal, scope)(scope, receive, send)
 
     async def _pass_message(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = _find_session(scope["query_string"])
-        since = self._unread.get(session) if session else None
-        if since is None or time.monotonic() < since + self._unread_seconds:
-            await self.app(scope, receive, send)
+        stream = self._streams.get(_find_session(scope["query_string"]), _Stream())
+        if stream.sending and stream.unanswered >= self._max_unanswered:
+            message = "Too many messages wait for your stream."
+            refusal = TooManyRequests(
+                message, retry_after_seconds=BUSY_SECONDS, details="read the stream of the session"
+            )
+            await too_many_requests(refusal, scope)(scope, receive, send)
             return
-        message = "Too many messages wait for your stream."
-        refusal = TooManyRequests(message, retry_after_seconds=BUSY_SECONDS, details="read the stream of the session")
-        await too_many_requests(refusal, scope)(scope, receive, send)
+        stream.unanswered += 1
+        await self.app(scope, receive, send)
 
-    def _noting_unread(self, send: Send) -> Send:
-        session = ""
+    async def _pass_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stream = _Stream()
 
         async def send_noting(message: Message) -> None:
-            nonlocal session
-            if not session:  # the first event is the address for messages
-                session = _find_session(message.get("body", b"").strip().rpartition(b"?")[2])
-            self._unread.setdefault(session, time.monotonic())
+            if not stream.session:
+                stream.session = _find_session(message.get("body", b"").strip().rpartition(b"?")[2])
+                self._streams |= {stream.session: stream} if stream.session else {}
+            stream.sending += 1
             try:
                 await send(message)
             finally:
-                self._unread.pop(session, None)  # another send, of a ping, can have ended first
+                stream.sending -= 1
+                stream.unanswered = max(0, stream.unanswered - 1)
 
-        return send_noting
+        try:
+            await self.app(scope, receive, send_noting)
+        finally:
+            self._streams.pop(stream.session, None)
 
 
 def _find_session(query: str | bytes) -> str:

@@ -252,9 +252,8 @@ def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
         else:
             # an operator is given an object of its class
             own_objects = [one for one in _walk(value, own) if type(one).__module__ in own] if has_operators else []
-            is_shared = any(_is_changeable_in(value, depth, own) for depth in depths) or any(
-                _is_changeable_in(one, 0, own) for one in own_objects
-            )
+            is_shared = any(_is_changeable_in(value, depth, own) for depth in depths)
+            is_shared = is_shared or _is_changeable_in(own_objects, 1, own)
         if is_shared or _has_hidden_state(value, changes.names, own):
             yield name
 
@@ -268,7 +267,7 @@ def _changes_when_read(value: object, own: Collection[str]) -> bool:
 
 
 def _walk(value: object, own: Collection[str]) -> Iterator[object]:
-    """Yield a value and all parts of it, at most as many objects as are watched."""
+    """Yield a value and its parts, at most as many as are watched: nothing is claimed about a module with more."""
     waiting, seen = [value], {id(value)}
     while waiting:
         yield (one := waiting.pop())

@@ -36,7 +36,7 @@ _NEW = frozenset(
     tuple
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
-_READERS = frozenset("all any bool float hash int isinstance issubclass len print repr str type".split())  # noqa: SIM905
+_READERS = frozenset("all any bool float hash int isinstance issubclass len print repr str type".split())  # noqa: SIM905 - as above
 _COPIES = frozenset(
     {"dict", "enumerate", "frozenset", "iter", "list", "max", "min", "reversed", "set", "sorted", "sum", "tuple", "zip"}
 )
