@@ -453,10 +453,32 @@ class C:
 """
 
 
-@pytest.mark.parametrize(("classes", "read"), [(FROZEN, "len(c.x)"), (NESTED, "c.x.n")])
+DERIVED = """
+@dataclass(frozen=True)
+class B:
+    x: int
+class C(B):
+    z = 0
+    def change(self) -> None:
+        self.z = 1
+"""
+TUPLE = """
+class B(NamedTuple):
+    x: int
+class C(B):
+    z = 0
+    def change(self) -> None:
+        self.z = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("classes", "read"), [(FROZEN, "len(c.x)"), (NESTED, "c.x.n"), (DERIVED, "c.z"), (TUPLE, "c.z")]
+)
 def test_claim_about_an_object_needs_that_no_function_changes_a_part_of_it(classes: str, read: str) -> None:
     claim = f"def f(c: C) -> int:\n    'post: _ == 0'\n    return {read}\n"
-    assert check(f"from dataclasses import dataclass, field\n{classes}\n{claim}")["status"] == "unknown"
+    imports = "from dataclasses import dataclass, field\nfrom typing import NamedTuple\n"
+    assert check(f"{imports}{classes}\n{claim}")["status"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -468,6 +490,10 @@ def test_claim_about_an_object_needs_that_no_function_changes_a_part_of_it(class
         ("int | bool", "isinstance(x, bool) and x is None", "verified"),
         ("int", "isinstance(x, str)", "verified"),
         ("int", "x == 5 and x == 6", "verified"),
+        ("int", "x in (0, 1, 2) and str(x) == 'True'", "unknown"),
+        ("list[int]", "x == [1] and f'{x[0]!r}' == 'True'", "unknown"),
+        ("tuple[str, int]", "x == ('', 1) and repr(x[1]) == 'True'", "unknown"),
+        ("bool", "x in (0, 1) and x > 1", "verified"),
     ],
 )
 def test_claim_about_numbers_needs_that_the_code_does_not_tell_bools_from_them(

@@ -1,7 +1,7 @@
-"""Concrete arguments: boundary values, random values of the types, variations, and arguments that share an object.
+"""Concrete arguments: boundary values, random values of the types, variations, and unusual forms of the same values.
 
 All arguments are made of separate objects, because a test writes them as separate values. Only `share` gives one object
-twice, wherever two parts of the arguments have the same declared type.
+twice, wherever two parts of the arguments have the same declared type. Only `give_bools` gives `True` for 1.
 """
 
 import copy
@@ -315,6 +315,56 @@ def _list_parts(annotation: object, value: object) -> Iterator[tuple[object, obj
     elif type(value).__module__ == MODULE_NAME and not isinstance(value, Enum):
         hints = typing.get_type_hints(type(value)) if dataclasses.is_dataclass(value) else {}
         yield from ((hints.get(name), one) for name, one in read_attributes(value).items())
+
+
+AS_BOOL = "the result is different if `True` is given for 1, or `False` for 0"
+
+
+def give_bools(arguments: BoundArguments) -> Iterator[BoundArguments]:
+    """Yield the arguments with `bool` for each `int` that is 0 or 1: in all of them, and in each one alone."""
+    values = arguments.arguments
+    parameters = arguments.signature.parameters
+    others = {name: _give_bools(find_annotation(parameters[name]), value) for name, value in values.items()}
+    changed = {name: one for name, one in others.items() if one is not values[name]}
+    for some in (changed, *({name: one} for name, one in changed.items() if len(changed) > 1)):
+        if some:
+            yield BoundArguments(arguments.signature, {**values, **some})
+
+
+def _give_bools(annotation: Annotation, value: Any) -> Any:
+    """Return a value with other numbers, or the same object if no number can be a `bool`."""
+    inner = typing.get_args(annotation)
+    if typing.get_origin(annotation) in {Union, types.UnionType}:
+        return _give_bools(find_member(inner, value), value)
+    if type(value) is int:
+        return bool(value) if annotation is int and value in {0, 1} else value
+    if type(value) is dict and inner:
+        pairs = {_give_bools(inner[0], key): _give_bools(inner[1], one) for key, one in value.items()}
+        return value if _is_same([*pairs, *pairs.values()], [*value, *value.values()]) else pairs
+    if isinstance(value, list | tuple | deque):
+        items = [_give_bools(declared, one) for declared, one in _list_parts(annotation, value)]
+        return value if _is_same(items, value) else getattr(type(value), "_make", type(value))(items)
+    return _give_bools_to_object(value)
+
+
+def _give_bools_to_object(value: Any) -> Any:
+    cls = type(value)
+    if cls.__module__ != MODULE_NAME or isinstance(value, Enum):
+        return value
+    # a constructor that stores a parameter usually gives the attribute its name
+    hints = typing.get_type_hints(cls if dataclasses.is_dataclass(value) else cls.__init__)
+    known = read_attributes(value)
+    parts = {name: _give_bools(hints.get(name), one) for name, one in known.items()}
+    if _is_same(parts.values(), known.values()):
+        return value
+    made = copy.copy(value)
+    for name, part in parts.items():
+        object.__setattr__(made, name, part)  # the class can be frozen
+    return made
+
+
+def _is_same(items: Iterable[object], others: Iterable[object]) -> bool:
+    return all(one is other for one, other in zip(items, others, strict=True))
 
 
 def separate(arguments: BoundArguments) -> BoundArguments:

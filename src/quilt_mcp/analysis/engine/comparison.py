@@ -240,6 +240,7 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
             judge,
             lambda found: _make_answer(task, subjects, [*explorations, found]),
             share=1 / (len(signatures) - number),
+            with_bools=False,  # of `x` and `abs(x)` only one is then a bool
         )
         explorations.append(explored)
         if explored.end is End.STOPPED:

@@ -195,6 +195,7 @@ class Scope:
     # whether the result of a call with these arguments can depend on the process
     unsure: Callable[[BoundArguments], bool] = lambda _: False
     seed: int = 0  # of the random values
+    with_bools: bool = True  # whether a claim about `int` includes `bool`
 
 
 @dataclass(slots=True)

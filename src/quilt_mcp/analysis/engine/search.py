@@ -11,7 +11,7 @@ same arguments, or tries to refute the claim with the same values and with furth
 import time
 import types
 import typing
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from inspect import BoundArguments, Parameter, Signature
 from itertools import chain, islice
 from random import Random
@@ -19,8 +19,10 @@ from types import MappingProxyType
 from typing import Any, Literal, Union
 
 from quilt_mcp.analysis.engine.candidates import (
+    AS_BOOL,
     SHARED,
     Candidates,
+    give_bools,
     has_only_plain_values,
     is_harmless,
     rank_size,
@@ -52,7 +54,7 @@ def accepts_default(parameter: Parameter) -> bool:
 
 _LAST = 0.2  # the share of the time for concrete values after the symbolic paths
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
-_SHARED_RUNS = 200
+_CHANGED_RUNS = 200
 _QUICK_SECONDS = 0.3
 _MOST_MEMBERS = 1_000
 _CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
@@ -87,7 +89,9 @@ class _Explorer:
         found = self._found
         found.end = self._try_members() or self._search()
         if found.end is End.ALL_PATHS and not self._held and not self._is_plain:
-            found.end = self._share()
+            found.end = self._refute(share, SHARED)
+        if found.end is End.ALL_PATHS and not self._held and self._scope.with_bools:
+            found.end = self._refute(give_bools, AS_BOOL)
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._held:
             found.complete, found.held = found.end is End.ALL_PATHS, self._held
             found.end = End.UNDECIDED
@@ -108,14 +112,14 @@ class _Explorer:
         name, reason = known or ("", "Two runs with the same arguments have different results.")
         self._found.causes.add(reason, operation=name)
 
-    def _share(self) -> End:
-        """Try to refute a claim with arguments that share an object. The paths and the other runs share none."""
-        known = chain(self._candidates.make_boundaries(), self._concrete.draw(_SHARED_RUNS, harmless=True))
-        shared = (other for one in chain(self._concrete.corpus[:], known) for other in share(one))
-        few = [one for one in islice(shared, _SHARED_RUNS) if not self._scope.loops or is_harmless(one)]
+    def _refute(self, change: Callable[[BoundArguments], Iterator[BoundArguments]], reason: str) -> End:
+        """Try to refute a claim with changed arguments, which the paths and the other runs do not have."""
+        known = chain(self._candidates.make_boundaries(), self._concrete.draw(_CHANGED_RUNS, harmless=True))
+        changed = (other for one in chain(self._concrete.corpus[:], known) for other in change(one))
+        few = [one for one in islice(changed, _CHANGED_RUNS) if not self._scope.loops or is_harmless(one)]
         end = self._concrete.compare(few, self._moment(1))
         if end is End.STOPPED:
-            self._held = SHARED  # all paths are decided, and `run` claims nothing
+            self._held = reason  # all paths are decided, and `run` claims nothing
             return End.ALL_PATHS
         return end
 

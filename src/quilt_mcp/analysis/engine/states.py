@@ -296,12 +296,17 @@ def _has_own_state(value: object, own: Collection[str]) -> bool:
     if kind in _PLAIN or isinstance(value, type | FunctionType | ModuleType | enum.Enum):
         return False
     if kind.__module__ in own:
-        parameters = getattr(kind, "__dataclass_params__", None)
-        return not (issubclass(kind, tuple) or (parameters is not None and parameters.frozen))
+        return not _is_immutable(kind)
     is_hashable = getattr(kind, "__hash__", None) is not None
     return (
         not is_hashable or hasattr(kind, "__next__") or isinstance(value, random.Random | io.IOBase | decimal.Context)
     )
+
+
+def _is_immutable(cls: type) -> bool:
+    """Return whether no attribute of an object can be set. A class that inherits this can have other attributes."""
+    parameters = vars(cls).get("__dataclass_params__")
+    return (parameters is not None and parameters.frozen) or (issubclass(cls, tuple) and not cls.__dictoffset__)
 
 
 def _list_parts(value: object, own: Collection[str]) -> list[object]:
@@ -376,10 +381,11 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
     changed = {
         name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)
     }
-    if "" in changed or issubclass(cls, tuple) or inspect.isabstract(cls):
+    is_immutable = _is_immutable(cls)
+    if "" in changed or (is_immutable and issubclass(cls, tuple)) or inspect.isabstract(cls):
         return "" not in changed
     methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
-    if dataclasses.is_dataclass(cls) and "__init__" not in methods and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
+    if dataclasses.is_dataclass(cls) and "__init__" not in methods and is_immutable:
         given = {one.name for one in dataclasses.fields(cls) if one.init}
         return changed <= given or len(given) == len(dataclasses.fields(cls))
     stored = _find_stored(cls, methods)

@@ -59,6 +59,7 @@ class Task:
         share: float = 1.0,
         on_judgement: OnJudgement = _ignore,
         enough: Callable[[], bool] = lambda: False,
+        with_bools: bool = True,
     ) -> Exploration:
         """Explore within a share of the remaining time, and report partial answers. Unstable code is not explored."""
         self.report(answer(Exploration()))
@@ -74,7 +75,7 @@ class Task:
         state = partial(take_state, *self.loaded.modules)
         watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
         held = find_reason(tree) or find_state(subject.signature, self.loaded)
-        scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed)
+        scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed, with_bools)
         if self.replay:
             return self.replay.explore(program, subject.signature, budget.seconds, watch, scope)
         try:
