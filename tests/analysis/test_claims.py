@@ -529,6 +529,23 @@ def f(a: A) -> int:
     assert check(code)["status"] == status
 
 
+@pytest.mark.parametrize("parameter", ["list[C]", pytest.param("dict[str, C]", marks=pytest.mark.soak)])
+def test_objects_in_containers_satisfy_the_invariants_of_their_class(parameter: str) -> None:
+    items = "xs.values()" if "dict" in parameter else "xs"
+    code = f"""
+class C:
+    "inv: self.n > 0"
+    def __init__(self, n: int) -> None:
+        self.n = n
+def f(xs: {parameter}) -> int:
+    if any(one.n < 1 for one in {items}):
+        raise KeyError
+    return 1
+"""
+    answer = search(code, "KeyError", seconds=1)  # a slow machine tries less, and finds nothing either
+    assert answer["status"] in {"not_found", "timeout"}
+
+
 def test_class_method_changes_its_class() -> None:
     code = "class C:\n    @classmethod\n    def f(cls):\n        cls.n = 1\n"
     assert find_changes(ast.parse(code)).names == {"C"}

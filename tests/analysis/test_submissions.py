@@ -532,6 +532,14 @@ async def test_versions_share_nothing_that_one_of_them_changes(before: str, read
     )
 
 
+async def test_versions_of_a_function_with_another_subclass_are_not_compared(sandbox: Sandbox) -> None:
+    text = "class A: pass\nclass B(A): n = 1\ndef f(a: A): return isinstance(a, B)\n"
+    names = {"function_a": "f", "function_b": "f"}
+    new = text.replace("n = 1", "n = 2")
+    answer = await ask(sandbox, new, tool="compare_functions", old_code=text, seconds=SECONDS, **names)
+    assert (answer["error_type"], "`B`" in answer["message"]) == ("SignatureMismatch", True)
+
+
 @pytest.mark.parametrize(
     "start", ["from registry import ALL\nALL.append(1)\n", "from registry import ALL\nimport plugin\n"]
 )

@@ -212,6 +212,8 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
     subjects = (first, second)
     versions = are_versions_of_method(task.loaded.old, task.loaded, first, second)
     signature = _merge_signatures(first, second, are_versions_of_method=versions)
+    if task.loaded.old:
+        _check_classes([*signature.parameters.values()][versions:], task.loaded.old, task.loaded)
     pre = [clause for one in subjects for clause in parse_contract(one.defined).pre]
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
@@ -304,6 +306,20 @@ def _merge_parameters(left: Parameter, right: Parameter) -> Parameter:
             " versions, the constructors, fields and bases of a class must be the same.",
         )
     return left
+
+
+def _check_classes(parameters: Iterable[Parameter], old: Loaded, new: Loaded) -> None:
+    """Refuse parameters that can be objects of a class, also of a subclass, that the versions do not share."""
+    for parameter in parameters:
+        classes: dict[type, None] = {}
+        collect_classes(parameter.annotation, classes)
+        for one in classes:
+            if not all(vars(version.module).get(one.__name__) is one for version in (old, new)):
+                raise AnalysisRefused(
+                    "SignatureMismatch",
+                    f"The parameter `{parameter.name}` can be an object of `{one.__name__}`, a class that differs"
+                    " between the versions. Give both versions the same class.",
+                )
 
 
 def _is_same_outcome(run: Run, left: Returned | Raised, right: Returned | Raised) -> bool:

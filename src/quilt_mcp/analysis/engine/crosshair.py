@@ -50,6 +50,7 @@ from quilt_mcp.analysis.engine.exploration import (
     note_exception,
     note_operation,
 )
+from quilt_mcp.analysis.engine.subjects import satisfy_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
@@ -277,12 +278,16 @@ class SymbolicSearch:
         realized = _rebuild(original, deep_realize)
         arguments = separate(realized)  # as a test writes them
         judgement = self.program(concrete, concrete.copy(arguments))
+        is_valid = satisfy_invariants(concrete, arguments)  # CrossHair creates the items of a list without them
+        if not (is_valid or judgement.outside):
+            self._count_undecided("An object in an argument does not satisfy the invariants of its class.")
+            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         if judgement.stop:
             self.found.arguments, self.found.judgement = arguments, judgement
             return PathOutcome(CallAnalysis(VerificationStatus.REFUTED), breakout=True)
         self.watch.on_judgement(arguments, judgement)
         self.kinds.add(judgement.kind)
-        if len(self._arguments) < _MOST_ARGUMENTS:
+        if is_valid and len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
         if judgement.kind != expected.kind:
             is_shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind

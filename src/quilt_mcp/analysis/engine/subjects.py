@@ -3,7 +3,8 @@
 import ast
 import copy
 import inspect
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import BoundArguments, Parameter, Signature
@@ -14,8 +15,9 @@ from crosshair.condition_parser import Pep316Parser
 from crosshair.fnutil import FunctionInfo, resolve_signature
 from crosshair.util import AttributeHolder
 
-from quilt_mcp.analysis.engine.exploration import Raised, Run
+from quilt_mcp.analysis.engine.exploration import Raised, Run, read_attributes
 from quilt_mcp.analysis.gate.loading import Loaded
+from quilt_mcp.analysis.messages import MODULE_NAME
 
 
 class AnalysisRefused(Exception):
@@ -213,3 +215,28 @@ def satisfies_invariants(value: object) -> bool:
     invariants = [one for cls in type(value).__mro__ for one in list_invariants(cls)]
     judged = copy.deepcopy(value) if invariants else value
     return all(one.evaluate({"self": judged}) for one in invariants)
+
+
+def satisfy_invariants(run: Run, arguments: BoundArguments) -> bool:
+    """Return whether all objects in the arguments satisfy the invariants of their classes."""
+    parts = walk_parts(run.copy(arguments).arguments.values())
+    found = ((one, clause) for one in parts for cls in type(one).__mro__ for clause in list_invariants(cls))
+    return all(holds(run, clause, {"self": one}) for one, clause in found)
+
+
+def walk_parts(values: Iterable[object]) -> Iterator[object]:
+    """Yield values, and what is in containers and in the attributes of the code's objects."""
+    seen: set[int] = set()
+    waiting = [*values]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one, dict):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set | frozenset | deque):
+            waiting += one
+        elif type(one).__module__ == MODULE_NAME:
+            waiting += read_attributes(one).values()

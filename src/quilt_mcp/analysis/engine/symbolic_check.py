@@ -8,8 +8,7 @@ import ast
 import builtins
 import inspect
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import BoundArguments
@@ -47,9 +46,10 @@ from quilt_mcp.analysis.engine.subjects import (
     make_old_values,
     name_arguments,
     parse_contract,
+    walk_parts,
 )
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
-from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
+from quilt_mcp.analysis.messages import Counterexample, Request
 
 if TYPE_CHECKING:
     from quilt_mcp.analysis.results import ExceptionPathResult, SymbolicCheckResult
@@ -111,7 +111,8 @@ class Check:
         if isinstance(outcome, Raised):
             return self._judge_exception(outcome)
         left = run.copy(arguments) if self.invariants else arguments
-        for value, invariant in self._list_invariants(left.arguments.values()):
+        parts = walk_parts(left.arguments.values()) if self.invariants else ()
+        for value, invariant in ((one, clause) for one in parts for clause in self._list_invariants(one)):
             if not holds(run, invariant, {"self": value}):
                 name = next((name for name, one in left.arguments.items() if one is value), None)
                 return Judgement(Broken(invariant.source, name), stop=True, outcomes=(outcome,))
@@ -122,18 +123,8 @@ class Check:
         is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
         return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
 
-    def _list_invariants(self, values: Iterable[object]) -> Iterator[tuple[object, Clause]]:
-        """Yield the objects among these values, and in their parts, that have invariants."""
-        seen: set[int] = set()
-        waiting = [*values] if self.invariants else []
-        while waiting:
-            one = waiting.pop()
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            for cls in type(one).__mro__:
-                yield from ((one, invariant) for invariant in self.invariants.get(cls, ()))
-            waiting += _list_parts(one)
+    def _list_invariants(self, value: object) -> Iterator[Clause]:
+        return (clause for cls in type(value).__mro__ for clause in self.invariants.get(cls, ()))
 
     def _judge_exception(self, outcome: Raised) -> Judgement:
         error = outcome.error
@@ -201,14 +192,6 @@ def _rename_self(source: str, parameter: str) -> str:
         if isinstance(node, ast.Name) and node.id == "self":
             node.id = parameter
     return ast.unparse(tree)
-
-
-def _list_parts(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    if isinstance(value, list | tuple | set | frozenset | deque):
-        return [*value]
-    return [*getattr(value, "__dict__", {}).values()] if type(value).__module__ == MODULE_NAME else []
 
 
 def _find_checks(subject: Subject, task: Task) -> list[Check]:
