@@ -382,7 +382,7 @@ CONFIG, WORKFLOWS = ".quilt/workflows/config.yml", f"metadata://workflows/{RAW}"
 
 
 def store(text: str, key: str = CONFIG) -> None:
-    s3_backends[ACCOUNT_ID]["aws"].put_object(RAW, key, text.encode())
+    s3_backends[ACCOUNT_ID]["aws"].put_object(RAW, key, text.encode(errors="surrogateescape"))
 
 
 async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None:
@@ -441,7 +441,7 @@ async def test_a_broken_configuration_of_workflows_is_shown(
         VALID.replace("'1'", "'1.2'"),
         VALID.replace("'1'", "{base: '1.1', catalog: '9'}"),
         f"{VALID}default_workflow: 5",
-        f"{VALID}# \U0001f9ec",
+        f"{VALID}# \udcff",  # a byte that is not UTF-8
         "{}",
         "version: '1'",
         "version: '1'\nworkflows: {a: {name: A, is_message_required: 'true'}}",

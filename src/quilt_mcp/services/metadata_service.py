@@ -297,10 +297,9 @@ def _summary(template: _Template) -> TemplateSummary:
 
 
 CONFIG_KEY = ".quilt/workflows/config.yml"
-MAX_CONFIG, MAX_SCHEMA = 20_000, 64_000
+MAX_CONFIG, MAX_SCHEMA, MAX_REFUSAL = 20_000, 64_000, 500
 NO_SCHEMA = f"It is not an object of JSON with at most {MAX_SCHEMA:,} bytes and {MAX_DEPTH} levels."
 NOT_A_MAPPING = "The configuration is not a mapping of names to values, so Quilt refuses every push."
-MAX_REFUSAL = 500
 MAX_WORKFLOWS, MAX_SCHEMAS = 50, 10
 TRUE = frozenset({"true", "yes", "on"})
 """The words that YAML 1.1, which quilt3 reads, has for true."""
@@ -389,12 +388,13 @@ async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
 
 def _read_workflows(bucket: str) -> WorkflowsAnswer:
     aws = current_caller().aws
-    text = _read_config(aws, bucket)
+    content = _read_config(aws, bucket)
+    text = None if content is None else content.decode("utf-8", "replace")
     value, error = (None, None) if text is None else parse_yaml(text)
     config: dict[str, object] = value if isinstance(value, dict) else {}
     is_known = text is None or isinstance(value, dict)
-    if text is not None and error is None:
-        error = _find_refusal(text) if is_known else NOT_A_MAPPING
+    if content is not None and error is None:
+        error = _find_refusal(content) if is_known else NOT_A_MAPPING
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
     required = str(config.get("is_workflow_required", "true")).lower() in TRUE if config else None
     return {
@@ -412,9 +412,9 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
     }
 
 
-def _read_config(aws: "AWSClients", bucket: str) -> str | None:
+def _read_config(aws: "AWSClients", bucket: str) -> bytes | None:
     try:
-        return aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CONFIG + 1).decode("utf-8", "replace")
+        return aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CONFIG + 1)
     except NotFound as missing:
         if "NoSuchBucket" in (missing.details or ""):
             actions = ["Read permissions://discover to see the names of your buckets."]
@@ -422,18 +422,18 @@ def _read_config(aws: "AWSClients", bucket: str) -> str | None:
         return None
 
 
-def _find_refusal(text: str) -> str | None:
+def _find_refusal(content: bytes) -> str | None:
     """Return why quilt3 refuses a configuration that can be parsed; None if it does not."""
     yaml, judge = import_module("yaml"), import_module("quilt3.workflows")
     schema = json.loads(files(judge).joinpath("config-1.schema.json").read_text("utf-8"))
     try:
-        config = yaml.safe_load(text)
+        config = yaml.safe_load(content.decode())
         judge.jsonschema.Draft7Validator(schema).validate(config)
         version = judge.ConfigDataVersion.parse(judge.WorkflowConfig.get_config_data_version_str(config))
     except judge.jsonschema.ValidationError as error:
         problem = f"{error.json_path}: {error.message}"
     except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
-        problem = f"it is not valid YAML ({type(error).__name__})"  # dates, numbers and tags raise any of these
+        problem = f"it is not YAML in UTF-8 ({type(error).__name__})"  # dates, numbers and tags raise any of these
     else:
         if judge.WorkflowConfig.is_supported_config_data_version(version):
             return None
