@@ -20,6 +20,7 @@ from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.services.auth_metadata import filesystem_status
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
+from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import answer_queries, refuse
 from tests.support.waiting import SECONDS
 
@@ -100,6 +101,26 @@ async def test_damaged_files_of_quilt3_make_the_login_unknown(name: str, fresh_w
     assert status["details"].startswith(f"Quilt's file {name} cannot be read.")
     assert command in status["suggested_actions"][0]
     assert fresh_world.stack.calls == []
+
+
+async def test_an_address_that_is_not_valid_has_no_host(fresh_world: World) -> None:
+    quilt3.util.CONFIG_PATH.write_text("navigator_url: 'https://[quilt'", encoding="utf-8")
+    status, info = await read_status(), await read("auth://catalog/info")
+    assert (status["status"], status["catalog_name"], status["credentials"]["aws_source"]) == (
+        "not_configured",
+        None,
+        "aws_default_chain",
+    )
+    assert (info["navigator_url"], info["catalog_name"]) == ("https://[quilt", None)
+
+
+async def test_aws_has_no_source_as_long_as_the_stack_is_unknown(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUILT_CATALOG_URL", "https://quilt:port")
+    status = await read_status()
+    assert (status["status"], status["credentials"]["aws_source"]) == ("unknown", None)
+    assert (await read_error("athena://databases")).details == "InvalidURL"
 
 
 async def test_an_expiry_outside_of_the_calendar_is_unknown(fresh_world: World) -> None:

@@ -1,6 +1,7 @@
 """Packages and search: what the stack says about them, bad input, large answers, and quilt3 as a second judge."""
 
 import json
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
 from tests.support.raw_server import make_response, raw_server
+from tests.support.waiting import SECONDS
 
 RAW = "acme-raw-sequencing"
 LIST = f"quilt://buckets/{RAW}/packages"
@@ -101,10 +103,11 @@ async def test_a_time_outside_of_the_calendar_is_a_failure(
     assert (await read_error(LIST)).message == "The Quilt stack sent a response in an unexpected format."
 
 
+@pytest.mark.parametrize("name", ["data", "\1" * 100])
 async def test_a_file_and_a_folder_with_the_same_name_are_both_listed(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    name: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    children = [{"path": "data", "size": 1, "physicalKey": "s3://b/k"}, {"path": "data", "size": None}]
+    children = [{"path": name, "size": 1, "physicalKey": "s3://b/k"}, {"path": name, "size": None}]
     revision = {"hash": NO_HASH, "dir": {"size": 1.0, "children": children}}
     answer_queries(monkeypatch, {"packageContents": {"data": {"package": {"revision": revision}}}})
     first = await read(f"{RUN}/contents?limit=1")
@@ -374,11 +377,12 @@ async def test_the_scheme_packages_leads_to_them(fresh_world: World) -> None:
     assert "quilt://buckets/{bucket}/packages" in error.suggested_actions[0]
 
 
+VALID = "version: '1'\nworkflows: {a: {name: A}}\n"
 CONFIG, WORKFLOWS = ".quilt/workflows/config.yml", f"metadata://workflows/{RAW}"
 
 
 def store(text: str, key: str = CONFIG) -> None:
-    s3_backends[ACCOUNT_ID]["aws"].put_object(RAW, key, text.encode())
+    s3_backends[ACCOUNT_ID]["aws"].put_object(RAW, key, text.encode(errors="surrogateescape"))
 
 
 async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None:
@@ -406,10 +410,11 @@ async def test_workflows_of_a_bucket_that_does_not_exist_are_an_error(fresh_worl
         ("- 1", "not a mapping", None),
         ("", "not a mapping", None),
         ("# 配置\n" * 4_001, "more than 20,000 characters", None),
-        ("schemas: {s: {url: https://example.com/s}}", None, "not in S3"),
-        (f"schemas: {{s: {{url: s3://{RAW}/README.md}}}}", None, "not JSON"),
-        (f"schemas: {{s: {{url: s3://{RAW}/nothing}}}}", None, "Not found in AWS. (s3:GetObject (NoSuchKey))"),
-        ("schemas: {s: 5}", None, "not in S3"),
+        (f"{VALID}schemas: {{s: {{url: https://example.com/s}}}}", None, "not in S3"),
+        (f"{VALID}schemas: {{s: {{url: s3://{RAW}/README.md}}}}", None, "not JSON"),
+        (f"{VALID}schemas: {{s: {{url: s3://{RAW}/nothing}}}}", None, "Not found in AWS. (s3:GetObject (NoSuchKey))"),
+        (f"{VALID}schemas: {{s: {{url: 's3://[s/s'}}}}", None, "Its address is not valid."),
+        (f"{VALID}schemas: {{s: {{}}}}", "$.schemas.s: 'url' is a required property", "not in S3"),
     ],
 )
 async def test_a_broken_configuration_of_workflows_is_shown(
@@ -418,10 +423,44 @@ async def test_a_broken_configuration_of_workflows_is_shown(
     store(config)
     answer = await read(WORKFLOWS)
     assert answer["config"] == config[:20_000]
-    assert answer["is_workflow_required"] is (None if error else True)
+    is_known = schema_error is not None
+    assert answer["is_workflow_required"] is (True if is_known else None)
+    assert (answer["workflow_count"], answer["schema_count"]) == ((1, 1) if is_known else (None, None))
     assert error in answer["config_error"] if error else answer["config_error"] is None
-    assert [one["schema"] for one in answer["schemas"]] == ([None] if schema_error else [])
-    assert all(schema_error in one["error"] for one in answer["schemas"])
+    assert [one["schema"] for one in answer["schemas"] or ()] == ([None] if schema_error else [])
+    assert all(schema_error in one["error"] for one in answer["schemas"] or ())
+
+
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 calls them
+@pytest.mark.parametrize(
+    "config",
+    [
+        VALID,
+        VALID.replace("'1'", "'2'"),
+        VALID.replace("'1'", "1"),
+        VALID.replace("'1'", "'1.2'"),
+        VALID.replace("'1'", "{base: '1.1', catalog: '9'}"),
+        f"{VALID}default_workflow: 5",
+        f"{VALID}# \udcff",  # a byte that is not UTF-8
+        "{}",
+        "version: '1'",
+        "version: '1'\nworkflows: {a: {name: A, is_message_required: 'true'}}",
+        "version: '1'\nworkflows: {1: {name: A}}",
+        *(
+            f"{VALID}a: {value}"
+            for value in ("2001-99-99", "1" * 5000, "!!bool x", "!!int ''", "!!timestamp x", "!!x y")
+        ),
+    ],
+)
+async def test_what_quilt3_refuses_is_named(config: str, fresh_world: World) -> None:
+    store(config)
+    answer = await read(WORKFLOWS)
+    try:
+        quilt3.workflows.WorkflowConfig.load(quilt3.util.PhysicalKey(RAW, CONFIG, None))
+    except Exception:  # noqa: BLE001 - quilt3 raises any, also those of yaml
+        assert answer["config_error"].startswith("quilt3 refuses the configuration, and with it every push: ")
+    else:
+        assert answer["config_error"] is None
 
 
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 calls them
@@ -451,6 +490,21 @@ async def test_an_object_that_arrives_in_part_is_a_failure(fresh_world: World, m
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
         error = await read_error(WORKFLOWS)
     assert (error.details, error.transient) == ("s3.get_object", True)
+
+
+async def test_schemas_are_read_at_the_same_time(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas, meeting = ", ".join(f"s{at}: {{url: s3://{RAW}/{at}}}" for at in range(5)), threading.Barrier(5)
+
+    def respond(request: bytes) -> list[bytes]:
+        if b"config.yml" in request:
+            return [make_response("200 OK", f"{VALID}schemas: {{{schemas}}}".encode(), "x-amz-request-id: 1")]
+        meeting.wait(SECONDS)
+        return [make_response("200 OK", b"{}", "x-amz-request-id: 1")]
+
+    with raw_server(respond) as s3:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
+        answer = await read(WORKFLOWS)
+    assert [(one["id"], one["schema"]) for one in answer["schemas"]] == [(f"s{at}", {}) for at in range(5)]
 
 
 NESTED = b'{"a":' * 300 + b"1" + b"}" * 300

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import ResourceFailure, Unavailable
 from quilt_mcp.services.buckets import (
     StackBuckets,
@@ -17,6 +18,8 @@ from quilt_mcp.services.buckets import (
 from quilt_mcp.services.governance_service import Role
 from quilt_mcp.services.stack.caller import Standing
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
+from tests.support.python_caller import read
+from tests.support.quilt_fakes import answer_queries
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Quilt-Lab/ann"
 ROLE_ARN = "arn:aws:iam::123456789012:role/quilt/acme/Quilt-Lab"
@@ -28,6 +31,7 @@ SHARED = [
         "collaborators": [
             {"collaborator": {"username": "ann"}, "permissionLevel": "READ_WRITE"},
             {"collaborator": {"username": "bob"}, "permissionLevel": "READ"},
+            {"collaborator": {"username": "ann"}, "permissionLevel": "READ"},  # by another role
         ],
     },
     {"name": "archive", "collaborators": [{"collaborator": {"username": "ann"}, "permissionLevel": "READ"}]},
@@ -109,7 +113,7 @@ def test_names_come_from_a_stack_of_any_age_and_if_a_part_of_it_fails(name: str)
     found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double: it has only `send_query`
     assert (stack.asked, found.names) == (asked, names)
     if refusals is None:
-        assert found.collaborators
+        assert (found.collaborators or {})["data"] == {"ann": "READ_WRITE", "bob": "READ"}
     else:
         assert found == StackBuckets(names, refusals=refusals)
 
@@ -204,9 +208,31 @@ def test_only_an_administrators_role_is_fetched() -> None:
     roles = [make_role("Other"), make_role("Lab")]
     assert fetch(roles, ADMIN) == roles[1]
     assert fetch(roles[:1], ADMIN) == "the stack does not list the role Lab"
+    other = [{"type": "RobotRole"}]
+    unknown = "the stack does not list the role Lab; this server does not know its roles of the type RobotRole"
+    assert fetch([*roles[:1], *other], ADMIN) == unknown
     assert fetch(roles, ANN) == "only administrators may see the rights of the role Lab"
     assert fetch(roles, ADMIN._replace(role=None)) == "the stack does not say which role you have"
     assert fetch(roles, None) == "the stack does not say which role you have"
+
+
+async def test_a_role_of_a_type_that_the_schema_does_not_name_is_unknown(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot, lab = {"type": "RobotRole"}, {"type": "ManagedRole", "name": "Lab"}
+    user = {"name": "ann", "email": "", "date_joined": "2026-01-01", "last_login": "2026-01-01", "is_active": True}
+    user |= dict.fromkeys(("is_admin", "is_sso_only", "is_service"), False) | {
+        "role": robot,
+        "extra_roles": [robot, lab],
+    }
+    known = {**lab, "id": "r", "arn": ROLE_ARN, "policies": [], "permissions": []}
+    payloads = {"usersList": {"admin": {"user": {"list": [user]}}}, "rolesList": {"roles": [robot, known, robot]}}
+    answer_queries(monkeypatch, {name: {"data": data} for name, data in payloads.items()})
+    [row] = (await read("admin://users"))["users"]
+    assert (row["role"], row["extra_roles"]) == ("unknown (RobotRole)", ["Lab", "unknown (RobotRole)"])
+    answer = await read("admin://roles")
+    assert ([one["name"] for one in answer["roles"]], answer["count"]) == (["Lab"], 1)
+    assert answer["unknown_role_types"] == ["RobotRole"]
 
 
 @pytest.mark.parametrize("failure", [Unavailable("too slow"), QueryRefused("an unknown type of role")])

@@ -92,8 +92,15 @@ def test_the_lock_is_free_after_a_failed_renewal(fresh_world: World) -> None:
         pass
 
 
-def test_where_no_file_can_be_locked_the_token_is_renewed_without_the_lock(fresh_world: World) -> None:
-    (quilt3.session.AUTH_PATH.parent / NAME).mkdir()
+@pytest.mark.parametrize("content", [None, b"not a database"])
+def test_where_no_file_can_be_locked_the_token_is_renewed_without_the_lock(
+    content: bytes | None, fresh_world: World
+) -> None:
+    lock: Path = quilt3.session.AUTH_PATH.parent / NAME
+    if content is None:
+        lock.mkdir()
+    else:
+        lock.write_bytes(content)
     fresh_world.stack.grants.clear()
     assert admin_users_list()["count"] > 0
     assert count_calls(fresh_world, "/api/token") == 1

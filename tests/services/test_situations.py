@@ -192,7 +192,9 @@ SITUATIONS = {
         {"glue.GetTables": MISSING, "glue.GetDatabase": Reply({"Database": LINK})},
     ),
     "resource link to a table": Situation(
-        TABLE, {"data.link_target": "1/d2/t2", "data.columns": None}, table(TargetTable=OTHER_TABLE)
+        TABLE,
+        {"data.link_target": "1/d2/t2", "data.columns": None, "data.partition_keys": None},
+        table(TargetTable=OTHER_TABLE),
     ),
     "list with a link": Situation(
         DATABASES, {"data.databases.0.link_target": "210987654321/shared"}, databases(**LINK)

@@ -187,6 +187,44 @@ async def test_keys_that_every_object_has_are_only_keys(host: Host) -> None:
         assert shown.noises == []
 
 
+POLICIES = [{"id": "1", "title": "Read"}]
+RUN = "123e4567-e89b-12d3-a456-426614174000"
+SAID: list[tuple[dict[str, Any], str, int]] = [
+    ({"roles": [{"name": one, "policies": POLICIES} for one in "ab"]}, "Policies 1", 2),
+    ({"first": POLICIES, "second": POLICIES}, "Read", 2),
+    ({"ratio": 0.00012}, "0.00012", 1),
+    ({"sample_size": 5000}, "5,000\n", 1),
+    ({"matrix": [[7, 8], [9]], "mixed": [{"a": 5}, 6]}, "7,\n    8\n  ],", 1),
+    ({"sample": RUN}, RUN, 1),
+    ({"run": {"name": "x", "status": 0, "uri": "x://place"}}, "Status\n0\n", 1),
+    ({"run": {"name": "x", "status": 0, "uri": "x://place"}}, "x://place", 1),
+    ({"samples": {"s1": {"name": "foo"}, "s2": {"name": "bar"}}}, "S2\nbar", 1),
+    ({"note": "a\U000e0041\u3164\x1b\u200d"}, "a⟨U+E0041⟩⟨U+3164⟩⟨U+1B⟩\u200d", 1),
+    ({"text": '{"a": 9007199254740993, "a": 2}\n'}, '{"a": 9007199254740993, "a": 2}', 1),
+    ({"digits": "1" * 1100}, "1" * 1100, 1),
+    ({"buckets": [{"title": "A", "name": "name-of-a"}, {"title": "", "name": "name-of-b"}]}, "name-of-a", 1),
+    ({"rows": [{"name": "a", "description": "said"}, {"name": "b", "description": None}]}, "said", 1),
+    ({"at": "2026-05-01T12:00:00"}, "2026-05-01T12:00:00", 1),
+    ({"total_steps": 5, "done_steps": 2, "percentage": 35}, "35 %", 1),
+    ({"columns": None}, "No value: columns", 1),
+    ({"rows": [{"name": "a"}], "names": ["b", "c"], "count": 2}, "Count\n2", 1),
+]
+
+
+async def test_the_page_says_all_that_the_answer_says_and_nothing_else(host: Host) -> None:
+    async with host.showing(uri="config://server") as shown:
+        for data, text, count in SAID:
+            await shown.show({"success": True, "uri": "x://y", "resource_name": "X", "data": data})
+            assert (await shown.frame.inner_text("main")).count(text) == count, data
+        rows = [{"name": f'"{number}\\', "at": "\u202e"} for number in range(9)]
+        await shown.show({"success": True, "uri": "\u202ex://y", "resource_name": "X", "data": {"rows": rows}})
+        await shown.frame.locator("input[type=search]").fill('"7\\')
+        assert await shown.frame.locator("tbody tr").count() == 1
+        hints = "() => [...document.querySelectorAll('[title], [aria-label]')].map((one) => one.title + one.ariaLabel)"
+        await shown.show({"success": True, "uri": "x://y", "resource_name": "X", "data": {"text": "see x://\u202ey"}})
+        assert "x://⟨U+202E⟩y" in " ".join(await shown.frame.evaluate(hints))
+
+
 LONG = {
     "words": "word " * 100_000,
     "no space": "a" * 500_000,
@@ -310,11 +348,25 @@ async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
         await shown.wait_for_title("visits")
         await shown.frame.get_by_role("link", name="All resources").click()
         await shown.wait_for_title("Available Resources")
+        await shown.frame.get_by_role("searchbox").fill("admin roles")
+        assert "administrators" in await shown.frame.inner_text("tbody")
+        await shown.frame.get_by_role("searchbox").fill("permissions://discover")
+        assert "signed-in users" in await shown.frame.inner_text("tbody")
         await shown.frame.get_by_role("searchbox").fill("hierarchy")
         await shown.frame.get_by_role("link", name="Epic Hierarchy").click()
         await shown.frame.get_by_label("ID", exact=True).fill("EP-001")
         await shown.page.keyboard.press("Enter")
         await shown.wait_for_title("Intake of sequencing runs")
+    for uri, leads in {
+        "workflow://workflows": {"workflow://workflows/quarterly-aggregation/status"},
+        "tabulator://buckets/acme-analysis-results/tables": {"quilt://buckets/acme-analysis-results/packages"},
+    }.items():
+        async with host.showing(uri=uri) as shown:
+            titles = set(
+                await shown.frame.evaluate("() => [...document.querySelectorAll('main a')].map((a) => a.title)")
+            )
+            assert leads <= titles
+            assert {one.partition(":")[0] for one in titles} == {one.partition(":")[0] for one in leads}
     async with host.showing(uri="permissions://discover") as shown:
         await shown.frame.get_by_role("link", name="acme-analysis-results").first.click()
         await shown.wait_for_title("Bucket Access")
@@ -339,14 +391,14 @@ async def test_json_and_csv_can_be_copied_and_saved(host: Host) -> None:
 
 
 async def test_cells_are_texts_to_a_spreadsheet(host: Host) -> None:
-    rows = [{"name": one} for one in ("=1+1", "@SUM(A1)", 'a "quote"', "-2")]
+    rows = [{"name": one} for one in ("=1+1", "@SUM(A1)", 'a "quote"', "-2", "\uff1d1")]
     async with host.showing(
         to_result({"success": True, "uri": "x://y", "resource_name": "X", "data": {"rows": rows}})
     ) as shown:
         await shown.frame.locator("summary", has_text="CSV").click()
         await shown.frame.get_by_role("button", name="Download CSV").click()
         [saved] = [one["contents"][0]["resource"]["text"] for one in await shown.messages("ui/download-file")]
-    assert saved.split("\r\n") == ['"name"', '"\'=1+1"', '"\'@SUM(A1)"', '"a ""quote"""', '"\'-2"']
+    assert saved.split("\r\n") == ['"name"', '"\'=1+1"', '"\'@SUM(A1)"', '"a ""quote"""', '"\'-2"', '"\'\uff1d1"']
 
 
 async def test_the_theme_is_that_of_the_host(host: Host) -> None:

@@ -53,7 +53,7 @@ class TableRow(TableBase):
 
     partition_keys: list[str] | None
     """The names of the partition keys, in their order; null for an Iceberg table, because its partitioning is hidden:
-    it is in its metadata, and not in Glue."""
+    it is in its metadata, and not in Glue; null also for a resource link, for which Glue does not list them."""
 
 
 class TablesAnswer(Paged):
@@ -101,6 +101,7 @@ class TableAnswer(TableBase):
             Columns that were dropped from an Iceberg table are left out.
         partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
             its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
+            Null also for a resource link, for which Glue does not list them.
         classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
         input_format: the Hadoop class that reads its files; null if Glue does not say.
         serde: the Hadoop class that parses its rows; null if Glue does not say.
@@ -328,6 +329,12 @@ def _list_columns(storage: "glue.StorageDescriptorOutputTypeDef") -> "list[glue.
     return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
 
 
+def _list_partition_keys(table: "glue.TableTypeDef") -> "list[glue.ColumnOutputTypeDef] | None":
+    if is_iceberg(table):
+        return None
+    return table.get("PartitionKeys", None if "TargetTable" in table else [])
+
+
 def _describe(table: "glue.TableTypeDef") -> TableBase:
     storage = table.get("StorageDescriptor", {})
     columns = _list_columns(storage)
@@ -344,20 +351,21 @@ def _describe(table: "glue.TableTypeDef") -> TableBase:
 
 
 def _table_row(table: "glue.TableTypeDef") -> TableRow:
-    keys = [key["Name"] for key in table.get("PartitionKeys", [])]
-    return {**_describe(table), "partition_keys": None if is_iceberg(table) else keys}
+    keys = _list_partition_keys(table)
+    return {**_describe(table), "partition_keys": None if keys is None else [key["Name"] for key in keys]}
 
 
 def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:
     storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
-    columns, view_sql, kept = _list_columns(storage), read_view_sql(table), cut_parameters(parameters)
+    columns, keys = _list_columns(storage), _list_partition_keys(table)
+    view_sql, kept = read_view_sql(table), cut_parameters(parameters)
     return {
         **_describe(table),
         "database": database,
         "sql_name": f"{quote_sql(database)}.{quote_sql(table['Name'])}",
         "table_format": "iceberg" if is_iceberg(table) else None,
         "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
-        "partition_keys": None if is_iceberg(table) else [_column(one) for one in table.get("PartitionKeys", [])],
+        "partition_keys": None if keys is None else [_column(one) for one in keys],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,

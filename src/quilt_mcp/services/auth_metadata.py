@@ -26,7 +26,11 @@ ANALYTICS_SUFFIX = "-analyticsbucket"
 
 
 def get_catalog_name(url: str | None) -> str | None:
-    host = urlsplit(url or "").hostname
+    """Return the host of an address; None if it is not valid."""
+    try:
+        host = urlsplit(url or "").hostname
+    except ValueError:
+        return None
     return host.removeprefix("www.") if host else None
 
 
@@ -196,7 +200,7 @@ class Credentials(TypedDict):
     Attributes:
         source: quilt3's login on this machine, the HTTP request, or an API key on this machine; null without a login.
         token_expires_at: ISO 8601 in UTC; null if unknown.
-        aws_source: the stack, or the AWS configuration of this machine; null if there are no AWS credentials.
+        aws_source: the stack, or the AWS configuration of this machine; null if AWS is called with neither.
         aws_expires_at: ISO 8601 in UTC; null if unknown, or if the user or the role has changed since they were issued.
     """
 
@@ -217,7 +221,7 @@ class AuthStatusAnswer(TypedDict):
         message: the state, for a person.
         details: technical detail on why the login is not checked, or why the user is unknown; null otherwise.
         catalog_url: the address of the catalog; null if none is configured.
-        catalog_name: its host name; null if none is configured.
+        catalog_name: its host name; null if none is configured, or if the address is not valid.
         registry_url: the address of the stack's API; null if none is configured.
         user_info: the user; null unless authenticated, and on a stack that does not describe its users.
         credentials: the sources and expiry of the credentials.
@@ -302,7 +306,7 @@ def auth_status() -> AuthStatusAnswer:
         "credentials": {
             "source": login.source if login.signed_in else None,
             "token_expires_at": iso(login.expiry),
-            "aws_source": "quilt" if login.signed_in else "aws_default_chain" if login.source == "login" else None,
+            "aws_source": "quilt" if login.signed_in else "aws_default_chain" if caller.uses_machine_aws else None,
             "aws_expires_at": iso(caller.find_aws_expiry(standing)),
         },
         "suggested_actions": _suggest_actions(caller, status, problem),

@@ -99,8 +99,10 @@ def fetch_names(caller: "Caller") -> tuple[str, ...]:
 
 def _combine(data: _StackData) -> StackBuckets:
     rights = {
-        bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
-        for bucket in data["buckets"]
+        bucket["name"]: dict(
+            sorted((one["collaborator"]["username"], one["permissionLevel"]) for one in bucket["collaborators"])
+        )
+        for bucket in data["buckets"]  # of two rights of a user, READ_WRITE is the last
     }
     others = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # administrators see more of them
     return StackBuckets(tuple(sorted({*rights, *others})), rights)
@@ -116,8 +118,9 @@ def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
         roles = fetch_roles(caller)
     except ResourceFailure as failure:
         return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
-    own = [role for role in roles if role["name"] == standing.role]
-    return own[0] if own else f"the stack does not list the role {standing.role}"
+    own = [role for role in roles.known if role["name"] == standing.role]
+    others = f"; this server does not know its roles of the type {', '.join(roles.unknown_types)}"
+    return own[0] if own else f"the stack does not list the role {standing.role}{others if roles.unknown_types else ''}"
 
 
 def state_rights(stack: StackBuckets, standing: "Standing | None", role: Role | str, arn: str) -> Statements:

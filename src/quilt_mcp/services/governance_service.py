@@ -1,8 +1,8 @@
 """admin://: users, roles and settings of the stack. One GraphQL request each, for administrators only."""
 
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.services.lists import Paged, cut_page
@@ -18,6 +18,8 @@ ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 
 
 def _get_name(value: object) -> object:
+    if isinstance(value, dict) and value.keys() == {"type"}:  # a role of a type that this server does not know
+        return f"unknown ({value['type']})"
     return value.get("name") if isinstance(value, dict) and value.get("name") else value
 
 
@@ -37,8 +39,9 @@ class UserRow(TypedDict):
         is_service: whether this is a service account.
         date_joined: ISO 8601 in UTC.
         last_login: ISO 8601 in UTC.
-        role: the name of the current role; null if there is none.
-        extra_roles: the names of the other roles, sorted.
+        role: the name of the current role; null if there is none; "unknown (TYPE)" for a role of a type that this
+            server does not know.
+        extra_roles: the names of the other roles, sorted; of unknown types as above.
     """
 
     name: str
@@ -93,12 +96,28 @@ class RoleName(TypedDict):
     """The IAM role."""
 
 
+@final
 class Role(RoleName):
     """A role in the data of the stack. Quilt knows the policies and rights of managed roles only."""
 
     type: str
     policies: NotRequired[list[PolicyRow]]
     permissions: NotRequired[list[Permission]]
+
+
+@final
+class _OtherRole(TypedDict):
+    """A role of a type that this server does not know."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # as pydantic documents it
+    type: str
+
+
+class Roles(NamedTuple):
+    """The roles of the stack, and the types of those that this server does not know."""
+
+    known: list[Role]
+    unknown_types: list[str]
 
 
 class RoleRow(RoleName):
@@ -122,6 +141,9 @@ class RolesAnswer(Paged):
 
     roles: list[RoleRow]
     """The roles of this page, sorted by name."""
+    unknown_role_types: NotRequired[list[str]]
+    """The types of roles that this server does not know: such roles are neither listed nor counted; absent if there are
+    none."""
 
 
 class Uploader(TypedDict):
@@ -186,14 +208,18 @@ def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit
     caller = current_caller()
     found = caller.ask_as_admin("the stack's roles", lambda: fetch_roles(caller))
     scope = ("roles", caller.login.stack.registry_url, bucket)
-    page = cut_page(found, lambda role: role["name"], cursor=cursor, limit=limit, scope=scope)
+    page = cut_page(found.known, lambda role: role["name"], cursor=cursor, limit=limit, scope=scope)
     roles = [_role_row(role, bucket) for role in page.rows]
-    return {"roles": roles, "count": page.total, "next_cursor": page.next_cursor}
+    answer: RolesAnswer = {"roles": roles, "count": page.total, "next_cursor": page.next_cursor}
+    if found.unknown_types:
+        answer["unknown_role_types"] = found.unknown_types
+    return answer
 
 
-def fetch_roles(caller: "Caller") -> list[Role]:
+def fetch_roles(caller: "Caller") -> Roles:
     """Fetch the roles of the stack. Only administrators may."""
-    return caller.send_query("rolesList", list[Role], "roles")
+    found = caller.send_query("rolesList", list[Role | _OtherRole], "roles")
+    return Roles([one for one in found if "id" in one], sorted({one["type"] for one in found if "id" not in one}))
 
 
 def is_managed(role: Role) -> bool:

@@ -1,6 +1,7 @@
 """Lists: pages of them, one call for each of their items within a time limit, and one for all who want its result."""
 
 import hashlib
+import json
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -118,7 +119,7 @@ def check_choice(name: str, value: str | None, choices: Sequence[str], advice: s
 
 def _mark(name: str) -> str:
     """Return the text for a name in a cursor: the name, or a hash of a name that is too long for a URI."""
-    if name.isascii() and len(name) <= MAX_NAME_IN_CURSOR:
+    if len(json.dumps(name)) <= MAX_NAME_IN_CURSOR:  # as in a cursor: escapes are long
         return f"={name}"
     return "#" + hashlib.blake2s(name.encode("utf-8", "replace"), digest_size=16).hexdigest()
 

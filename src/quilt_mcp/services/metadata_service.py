@@ -7,6 +7,9 @@ each read, as for other services, would take as long as the rest of the read.
 import json
 from datetime import UTC, datetime
 from functools import cache, partial
+from importlib import import_module
+from importlib.resources import files
+from itertools import islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,10 +17,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import orjson
 from typing_extensions import TypedDict
 
+from quilt_mcp.app import current_app
 from quilt_mcp.app.message_text import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.services.lists import NOT_IN_TIME, fan_out
 from quilt_mcp.services.permissions_service import check_bucket_name
+from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.graphql import read_float
 from quilt_mcp.services.tabulator_service import parse_yaml
@@ -291,7 +297,7 @@ def _summary(template: _Template) -> TemplateSummary:
 
 
 CONFIG_KEY = ".quilt/workflows/config.yml"
-MAX_CONFIG, MAX_SCHEMA = 20_000, 64_000
+MAX_CONFIG, MAX_SCHEMA, MAX_REFUSAL = 20_000, 64_000, 500
 NO_SCHEMA = f"It is not an object of JSON with at most {MAX_SCHEMA:,} bytes and {MAX_DEPTH} levels."
 NOT_A_MAPPING = "The configuration is not a mapping of names to values, so Quilt refuses every push."
 MAX_WORKFLOWS, MAX_SCHEMAS = 50, 10
@@ -343,14 +349,16 @@ class WorkflowsAnswer(TypedDict):
     Attributes:
         bucket: its name.
         has_config: whether the bucket has a configuration of workflows. Without one, Quilt checks nothing on a push.
-        is_workflow_required: whether a push must name a workflow, if there is no default; null without a configuration.
-        default_workflow: the workflow of a push that names none; null if there is none.
-        workflows: the workflows, at most 50.
-        workflow_count: the number of all workflows.
-        schemas: the schemas, at most 10.
-        schema_count: the number of all schemas.
+        is_workflow_required: whether a push must name a workflow, if there is no default; null without a configuration,
+            or as below.
+        default_workflow: the workflow of a push that names none; null if there is none, or as below.
+        workflows: the workflows, at most 50; null if the configuration cannot be parsed.
+        workflow_count: the number of all workflows; null as above.
+        schemas: the schemas, at most 10; null as above.
+        schema_count: the number of all schemas; null as above.
         config: the configuration, in YAML, cut at 20,000 characters; null if there is none.
-        config_error: why the configuration cannot be parsed; null if it can.
+        config_error: why the configuration cannot be parsed, or why quilt3 refuses it, and with it every push; null
+            if neither holds.
         packages: the URI of the packages of the bucket.
     """
 
@@ -358,10 +366,10 @@ class WorkflowsAnswer(TypedDict):
     has_config: bool
     is_workflow_required: bool | None
     default_workflow: str | None
-    workflows: list[WorkflowRow]
-    workflow_count: int
-    schemas: list[SchemaRow]
-    schema_count: int
+    workflows: list[WorkflowRow] | None
+    workflow_count: int | None
+    schemas: list[SchemaRow] | None
+    schema_count: int | None
     config: str | None
     config_error: str | None
     packages: str
@@ -380,36 +388,57 @@ async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
 
 def _read_workflows(bucket: str) -> WorkflowsAnswer:
     aws = current_caller().aws
-    text = _read_config(aws, bucket)
+    content = _read_config(aws, bucket)
+    text = None if content is None else content.decode("utf-8", "replace")
     value, error = (None, None) if text is None else parse_yaml(text)
     config: dict[str, object] = value if isinstance(value, dict) else {}
-    if not (text is None or error or isinstance(value, dict)):
-        error = NOT_A_MAPPING
+    is_known = text is None or isinstance(value, dict)
+    if content is not None and error is None:
+        error = _find_refusal(content) if is_known else NOT_A_MAPPING
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
-    required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() in TRUE
+    required = str(config.get("is_workflow_required", "true")).lower() in TRUE if config else None
     return {
         "bucket": bucket,
         "has_config": text is not None,
         "is_workflow_required": required,
         "default_workflow": _get_text(config, "default_workflow"),
-        "workflows": [_describe_workflow(*one) for one in list(workflows.items())[:MAX_WORKFLOWS]],
-        "workflow_count": len(workflows),
-        "schemas": [_read_schema(aws, *one) for one in list(schemas.items())[:MAX_SCHEMAS]],
-        "schema_count": len(schemas),
+        "workflows": list(starmap(_describe_workflow, islice(workflows.items(), MAX_WORKFLOWS))) if is_known else None,
+        "workflow_count": len(workflows) if is_known else None,
+        "schemas": _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS))) if is_known else None,
+        "schema_count": len(schemas) if is_known else None,
         "config": None if text is None else text[:MAX_CONFIG],
         "config_error": error,
         "packages": f"quilt://buckets/{bucket}/packages",
     }
 
 
-def _read_config(aws: "AWSClients", bucket: str) -> str | None:
+def _read_config(aws: "AWSClients", bucket: str) -> bytes | None:
     try:
-        return aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CONFIG + 1).decode("utf-8", "replace")
+        return aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CONFIG + 1)
     except NotFound as missing:
         if "NoSuchBucket" in (missing.details or ""):
             actions = ["Read permissions://discover to see the names of your buckets."]
             raise NotFound(f"S3 has no bucket {bucket!a}.", suggested_actions=actions) from missing
         return None
+
+
+def _find_refusal(content: bytes) -> str | None:
+    """Return why quilt3 refuses a configuration that can be parsed; None if it does not."""
+    yaml, judge = import_module("yaml"), import_module("quilt3.workflows")
+    schema = json.loads(files(judge).joinpath("config-1.schema.json").read_text("utf-8"))
+    try:
+        config = yaml.safe_load(content.decode())
+        judge.jsonschema.Draft7Validator(schema).validate(config)
+        version = judge.ConfigDataVersion.parse(judge.WorkflowConfig.get_config_data_version_str(config))
+    except judge.jsonschema.ValidationError as error:
+        problem = f"{error.json_path}: {error.message}"
+    except (yaml.YAMLError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        problem = f"it is not YAML in UTF-8 ({type(error).__name__})"  # dates, numbers and tags raise any of these
+    else:
+        if judge.WorkflowConfig.is_supported_config_data_version(version):
+            return None
+        problem = f"its version {version} is not supported"
+    return f"quilt3 refuses the configuration, and with it every push: {problem}"[:MAX_REFUSAL]
 
 
 def _get(value: object, name: str, kind: type[T]) -> T | None:
@@ -433,11 +462,22 @@ def _describe_workflow(identifier: str, value: object) -> WorkflowRow:
     }
 
 
-def _read_schema(aws: "AWSClients", identifier: str, value: object) -> SchemaRow:
-    url = _get_text(value, "url")
+def _read_schemas(aws: "AWSClients", schemas: dict[str, object]) -> list[SchemaRow]:
+    urls = {name: _get_text(value, "url") for name, value in schemas.items()}
+    seconds = current_app().settings_as(QuiltSettings).probe_seconds
+    found = fan_out(lambda name: _read_schema(aws, name, urls[name]), urls, seconds=seconds)
+    late: dict[str, SchemaRow]
+    late = {name: {"id": name, "url": url, "schema": None, "error": NOT_IN_TIME} for name, url in urls.items()}
+    return list((late | found).values())
+
+
+def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaRow:
     schema, error = None, None
     try:
         parts = urlsplit(url or "")
+    except ValueError:
+        return {"id": identifier, "url": url, "schema": None, "error": "Its address is not valid."}
+    try:
         if parts.scheme != "s3" or not parts.netloc:
             error = "It is not in S3."
         else:

@@ -158,6 +158,11 @@ class Caller:
         return self._sign_in.problem
 
     @property
+    def uses_machine_aws(self) -> bool:
+        """Whether AWS is called with the AWS configuration of this machine."""
+        return self._sign_in.uses_machine_credentials
+
+    @property
     def aws(self) -> AWSClients:
         """AWS as the user and role that the stack reports now. Read it once per read: each access asks the stack.
 
@@ -169,7 +174,7 @@ class Caller:
             RoleChanged: the role changed twice while the credentials were fetched.
             ResourceFailure: as `fetch_standing`, or the stack issued no credentials.
         """
-        if self._sign_in.uses_machine_credentials:
+        if self.uses_machine_aws:
             return self._keep_aws(take_aws_fingerprint(), math.inf, self._open_machine_aws)
         try:
             return self.open_aws(self.fetch_standing())

@@ -63,7 +63,7 @@ def _lock(path: Path, seconds: float) -> sqlite3.Connection | None:
         try:
             connection = on_failure.enter_context(closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)))
             connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 return None
             raise Unavailable("Another process is renewing the Quilt login.") from None
