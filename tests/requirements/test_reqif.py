@@ -30,7 +30,7 @@ from tests.requirements import generated
 from tests.requirements.generated import Size
 from tests.requirements.reading import name_of, place_of
 from tests.requirements.test_transfer_exact import UNUSUAL, export_to
-from tests.requirements.transferring import ADA, FAMILY, export, export_kind, related, requirement, write
+from tests.requirements.transferring import ADA, FAMILY, UUID, export, export_kind, related, requirement, write
 from tests.support.postgres_server import PostgresServer
 
 SCHEMA = Path(reqif.__file__).parent / "reqif_schema" / "reqif.xsd"
@@ -328,6 +328,26 @@ def test_relations_without_an_identifier_are_distinguished_by_their_ends(identif
     assert found == again
 
 
+def test_the_parts_of_a_file_can_have_any_order(exported: Path) -> None:
+    objects = spec_object("up", chapter="Above") + spec_object("a", text="A", level="low high") + spec_object("b")
+    foreign = document(objects, place("up", place("a")), relation("a", "b"))
+    for raw in (foreign, exported.read_bytes(), exported.read_bytes().replace(b"quilt-mcp.", b"_")):
+        found, skipped = read_records(raw)
+        root = etree.fromstring(raw)
+        [parts] = root.iter("{*}REQ-IF-CONTENT")
+        parts[:] = reversed(parts)
+        again = read_records(etree.tostring(root))
+        assert again == (found, skipped)
+
+
+def test_uuids_that_differ_only_in_case_are_the_same() -> None:
+    first = document("").replace(b'"spec"', f'"_{UUID}"'.encode())
+    other = f'<SPECIFICATION IDENTIFIER="{UUID.upper()}" LONG-NAME="Other"/></SPECIFICATIONS>'.encode()
+    found, _ = read(first.replace(b"</SPECIFICATIONS>", other))
+    [refused] = [one.rejections for one in found if isinstance(one, Refused)]
+    assert [(one.field, one.reason.partition(":")[0]) for one in refused] == [("IDENTIFIER", "Duplicate of line 19")]
+
+
 def test_everything_that_is_skipped_is_named() -> None:
     objects = (
         spec_object("head", chapter="Chapter")
@@ -375,6 +395,10 @@ def test_everything_that_is_skipped_is_named() -> None:
             "- one\nmore\n- two",
         ),
         ("<x:table><x:tr><x:td><x:p>1</x:p></x:td><x:td><x:p>2</x:p></x:td></x:tr></x:table>after", "1\t2\nafter"),
+        (
+            "<x:table><x:tr><x:td/><x:td>2</x:td></x:tr><x:tr><x:td/><x:td>4</x:td></x:tr></x:table>",
+            "\t2\n\t4",
+        ),
         ("<x:pre>a\n  b</x:pre>", "a\n  b"),
         ("a<x:p>b</x:p>c", "a\nb\nc"),
         ("&lt;b&gt; &amp; &#228;", "<b> & ä"),
@@ -500,6 +524,10 @@ BAD: list[tuple[bytes, str]] = [
     (b"PK\x03\x04....", "The file is a ZIP archive, such as .reqifz. Unpack it and import its .reqif file."),
     (WHOLE.replace(b'IDENTIFIER="a"', b""), "The SPEC-OBJECT has no IDENTIFIER. Add one."),
     (document(spec_object("a") * 2), "Duplicate of line 19. Change or remove one."),
+    (
+        WHOLE.replace(b"</SPECIFICATIONS>", b'<SPECIFICATION IDENTIFIER="spec"/></SPECIFICATIONS>'),
+        "Duplicate of line 20. Change or remove one.",
+    ),
     (document(spec_object("a", text="x" * 1_000_100)), "An element has more than 1,000,000 characters."),
     (document(spec_object("a", text="<x:p/>" * 26_000)), "An element has more than 1,000,000 characters."),
     (

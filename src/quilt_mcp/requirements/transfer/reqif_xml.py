@@ -187,6 +187,7 @@ _STARTS = {"\t", *_ITEMS.values()}
 """After one of these, at the start of an item or between two cells, a paragraph begins on the same line."""
 _EMBEDDED = {"object": "data", "img": "src"}
 _SPACES = re.compile(r"[ \t\r\n]+")
+_BEFORE = re.compile(r"[^\S\t]+")
 
 
 def quote(text: object) -> str:
@@ -220,7 +221,13 @@ def read_xhtml(element: Element, skipped: Counter[str]) -> str:
     parts: list[str] = []
     _collect(element, parts, skipped, is_literal=False)
     lines = "".join(parts).split("\n")
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip()
+    return trim(re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)))
+
+
+def trim(text: str) -> str:
+    """Return a text without the spaces around it. A tab at its start stays: before it is an empty cell."""
+    before = _BEFORE.match(text)
+    return text[before.end() if before else 0 :].rstrip()
 
 
 def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
@@ -311,7 +318,7 @@ def name_values(values: Iterable[tuple[str, str]]) -> dict[str, str]:
     named: dict[str, str] = {}
     for name, value in values:
         if value.strip():
-            named.setdefault(name.casefold(), value.strip())
+            named.setdefault(name.casefold(), trim(value))
     return named
 
 

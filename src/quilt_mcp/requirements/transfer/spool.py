@@ -98,7 +98,8 @@ class Spool:
             if column in given:
                 before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
                 if before:
-                    rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.")
+                    more = " UUIDs that differ only in case are the same." if column == "id" else ""
+                    rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.{more}")
 
     def note_author(self, values: FieldValues) -> None:
         author = find_author(values["kind"])
