@@ -400,6 +400,11 @@ def test_everything_that_is_skipped_is_named() -> None:
             "\t2\n\t4",
         ),
         ("<x:pre>a\n  b</x:pre>", "a\n  b"),
+        ("10<x:sup>-6</x:sup> m, H<x:sub>2</x:sub>O", "10^-6 m, H_2O"),
+        (
+            '<x:a href="http://e.x">See</x:a> and <x:a href="http://e.x">http://e.x</x:a> <x:a>x</x:a>',
+            "See (http://e.x) and http://e.x x",
+        ),
         ("a<x:p>b</x:p>c", "a\nb\nc"),
         ("&lt;b&gt; &amp; &#228;", "<b> & ä"),
     ],

@@ -181,13 +181,13 @@ _REPLACEMENT = "\ufffd"
 _ENTITIES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", "\x85": "&#133;", "\u2028": "&#8232;"}
 _PARAGRAPHS = {"p", "div", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6"}
 _ITEMS = {"li": "- ", "dd": "  "}
+_MARKS = {**_ITEMS, "br": "\n", "sup": "^", "sub": "_"}
 _BLOCKS = {"ul", "ol", "dl", "table", "tr", "hr", *_ITEMS, *_PARAGRAPHS}
 _CELLS = {"td", "th"}
 _STARTS = {"\t", *_ITEMS.values()}
 """After one of these, at the start of an item or between two cells, a paragraph begins on the same line."""
 _EMBEDDED = {"object": "data", "img": "src"}
 _SPACES = re.compile(r"[ \t\r\n]+")
-_BEFORE = re.compile(r"[^\S\t]+")
 
 
 def quote(text: object) -> str:
@@ -225,26 +225,27 @@ def read_xhtml(element: Element, skipped: Counter[str]) -> str:
 
 
 def trim(text: str) -> str:
-    """Return a text without the spaces around it. A tab at its start stays: before it is an empty cell."""
-    before = _BEFORE.match(text)
-    return text[before.end() if before else 0 :].rstrip()
+    """Return a text without the spaces around it. Tabs before its first character stay: they follow empty cells."""
+    stripped = text.strip()
+    before = text[: len(text) - len(text.lstrip())]
+    return before[len(before.rstrip("\t")) :] + stripped if stripped else ""
 
 
 def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
     name, start = element.name.lower(), len(parts)
     if name in _EMBEDDED:
         skipped[f"embedded object {element.attributes.get(_EMBEDDED[name], 'without a name')}"] += 1
-    if name == "br":
-        parts.append("\n")
     if name in _BLOCKS and not (name in _PARAGRAPHS and parts and parts[-1] in _STARTS):
         _break_line(parts)
-    if name in _ITEMS:
-        parts.append(_ITEMS[name])
+    if name in _MARKS:
+        parts.append(_MARKS[name])
     for one in element.content:
         if isinstance(one, Element):
             _collect(one, parts, skipped, is_literal=is_literal or name == "pre")
         elif text := one if is_literal or name == "pre" else _join(parts, one):
             parts.append(text)  # no part is empty, so that the last one is the end of the text
+    if name == "a" and (address := element.attributes.get("href", "")) not in "".join(parts[start:]):
+        parts.append(f" ({address})")
     if name in _CELLS:  # the next one is on the line of the last paragraph
         is_broken = parts[max(start, len(parts) - 1) :] == ["\n"]
         parts[len(parts) - is_broken :] = ["\t"]
