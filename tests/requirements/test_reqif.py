@@ -351,9 +351,9 @@ def test_uuids_that_differ_only_in_case_are_the_same() -> None:
 def test_everything_that_is_skipped_is_named() -> None:
     objects = (
         spec_object("head", chapter="Chapter")
-        + spec_object("a", text='a<x:object data="brake.png" type="image/png">picture</x:object>').replace(
-            "<VALUES>", "<ALTERNATIVE-ID><ALTERNATIVE-ID/></ALTERNATIVE-ID><VALUES>", 1
-        )
+        + spec_object(
+            "a", text='a<x:object data="brake.png" type="image/png">picture</x:object><x:del>never</x:del>'
+        ).replace("<VALUES>", "<ALTERNATIVE-ID><ALTERNATIVE-ID/></ALTERNATIVE-ID><VALUES>", 1)
         + spec_object("b", text="b")
     )
     why = f"<VALUES>{value('why', 'so')}</VALUES>"
@@ -364,6 +364,7 @@ def test_everything_that_is_skipped_is_named() -> None:
         b"</CORE-CONTENT>", b"</CORE-CONTENT><TOOL-EXTENSIONS><x/></TOOL-EXTENSIONS>"
     )
     found, skipped = read(raw)
+    assert "never" not in str(found)
     [epic] = [one.values["title"] for one in found if isinstance(one, Numbered) and one.values["kind"] == "epic"]
     assert epic == "Brake control"
     assert dict(skipped) == {
@@ -375,6 +376,7 @@ def test_everything_that_is_skipped_is_named() -> None:
         "SPEC-RELATION-GROUPS": 1,
         "TOOL-EXTENSIONS": 1,
         "embedded object brake.png": 1,
+        "deleted text": 1,
         "attribute Rationale of relations": 1,
         "relation satisfies of a heading or an object that is not a requirement": 1,
         "relation satisfies to an object that the file does not have": 1,

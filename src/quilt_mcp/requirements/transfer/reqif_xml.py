@@ -233,8 +233,10 @@ def trim(text: str) -> str:
 
 def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
     name, start = element.name.lower(), len(parts)
-    if name in _EMBEDDED:
-        skipped[f"embedded object {element.attributes.get(_EMBEDDED[name], 'without a name')}"] += 1
+    if name == "del":
+        skipped["deleted text"] += 1
+        return
+    _note_object(element, skipped)
     if name in _BLOCKS and not (name in _PARAGRAPHS and parts and parts[-1] in _STARTS):
         _break_line(parts)
     if name in _MARKS:
@@ -251,6 +253,12 @@ def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_li
         parts[len(parts) - is_broken :] = ["\t"]
     if name in _BLOCKS:
         _break_line(parts)
+
+
+def _note_object(element: Element, skipped: Counter[str]) -> None:
+    attribute = _EMBEDDED.get(element.name.lower())
+    if attribute:
+        skipped[f"embedded object {element.attributes.get(attribute, 'without a name')}"] += 1
 
 
 def _join(parts: list[str], text: str) -> str:
