@@ -312,15 +312,15 @@ async def test_a_cancelled_read_raises() -> None:
 
 async def test_a_lone_surrogate_in_an_answer_can_be_sent() -> None:
     def named_oddly() -> dict[str, Any]:
-        return {"path": "bad\udcff"}
+        return {"path": "bad\udcff", "sizes": {chr(0xDCFF): 1, chr(0xDCFE): 2, "?": 3}}
 
     def failing() -> dict[str, Any]:
         raise NotFound("no bad\udcff", details="\udcff", suggested_actions=["\udcff"])
 
     response = await respond(named_oddly)
-    assert response.body()["data"] == {"path": "bad?"}
+    assert response.body()["data"] == {"path": "bad?", "sizes": {"?": 1, "??": 2, "???": 3}}
     assert isinstance(response, GetResourceSuccess)
-    assert response.data_json == '{"path":"bad?"}'
+    assert response.data_json == '{"path":"bad?","sizes":{"?":1,"??":2,"???":3}}'
     to_json((await respond(failing)).body()).encode("utf-8")
 
 

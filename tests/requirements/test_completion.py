@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.model import REQUIREMENT_STATUSES, STORY_STATUSES
-from quilt_mcp.requirements.parameters import CATEGORIES
+from quilt_mcp.requirements.parameters import CATEGORIES, can_name
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
@@ -87,7 +87,7 @@ async def test_a_completion_says_whether_there_are_more_values(number: int, sett
     assert completion.total is None
 
 
-NAMES = ["%", "%_\\", "100% done", "100_done", "Sé\U0001f680x", "S\xe9 two", "a\\b", "a_b", "a%b", "axb"]
+NAMES = ["%", "%_\\", "100% done", "100_done", "Sé\U0001f680x", "S\xe9 two", "a\\b", "a_b", "a%b", "axb,", " a"]
 UNUSUAL = ["%", "_", "100%", "100_", "a_", "a%", "a\\", "\\", "Sé", "Sé\U0001f680", "S", "s", "'", '"', "\U0010ffff"]
 NEVER = ["\x00", "EP\x00", "EP-\n", "\x7f", "\ud800", "EP-\udfff", "EP-" + "0" * 10_000, "x" * 10_000, "%" * 10_000]
 
@@ -105,5 +105,7 @@ async def test_an_unusual_prefix_completes_what_starts_with_it(settings_with_sam
             ("coverage", "category", prefix, ["stories_without_criteria"] * (prefix == "s")),
             *((path, name, prefix, []) for path, name in (("coverage", "epic"), ("epics/{id}", "id"))),
             ("search/{query}", "query", prefix, []),
+            # a filter of a list separates values with commas, and removes spaces
+            ("epics", "project", prefix, [name for name in names if name.startswith(prefix) and can_name(name)]),
         ]
     await check(settings_with_sample, None, cases)

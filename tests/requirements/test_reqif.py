@@ -30,7 +30,7 @@ from tests.requirements import generated
 from tests.requirements.generated import Size
 from tests.requirements.reading import name_of, place_of
 from tests.requirements.test_transfer_exact import UNUSUAL, export_to
-from tests.requirements.transferring import ADA, FAMILY, export, export_kind, related, requirement, write
+from tests.requirements.transferring import ADA, FAMILY, UUID, export, export_kind, related, requirement, write
 from tests.support.postgres_server import PostgresServer
 
 SCHEMA = Path(reqif.__file__).parent / "reqif_schema" / "reqif.xsd"
@@ -328,12 +328,32 @@ def test_relations_without_an_identifier_are_distinguished_by_their_ends(identif
     assert found == again
 
 
+def test_the_parts_of_a_file_can_have_any_order(exported: Path) -> None:
+    objects = spec_object("up", chapter="Above") + spec_object("a", text="A", level="low high") + spec_object("b")
+    foreign = document(objects, place("up", place("a")), relation("a", "b"))
+    for raw in (foreign, exported.read_bytes(), exported.read_bytes().replace(b"quilt-mcp.", b"_")):
+        found, skipped = read_records(raw)
+        root = etree.fromstring(raw)
+        [parts] = root.iter("{*}REQ-IF-CONTENT")
+        parts[:] = reversed(parts)
+        again = read_records(etree.tostring(root))
+        assert again == (found, skipped)
+
+
+def test_uuids_that_differ_only_in_case_are_the_same() -> None:
+    first = document("").replace(b'"spec"', f'"_{UUID}"'.encode())
+    other = f'<SPECIFICATION IDENTIFIER="{UUID.upper()}" LONG-NAME="Other"/></SPECIFICATIONS>'.encode()
+    found, _ = read(first.replace(b"</SPECIFICATIONS>", other))
+    [refused] = [one.rejections for one in found if isinstance(one, Refused)]
+    assert [(one.field, one.reason.partition(":")[0]) for one in refused] == [("IDENTIFIER", "Duplicate of line 19")]
+
+
 def test_everything_that_is_skipped_is_named() -> None:
     objects = (
         spec_object("head", chapter="Chapter")
-        + spec_object("a", text='a<x:object data="brake.png" type="image/png">picture</x:object>').replace(
-            "<VALUES>", "<ALTERNATIVE-ID><ALTERNATIVE-ID/></ALTERNATIVE-ID><VALUES>", 1
-        )
+        + spec_object(
+            "a", text='a<x:object data="brake.png" type="image/png">picture</x:object><x:del>never</x:del>'
+        ).replace("<VALUES>", "<ALTERNATIVE-ID><ALTERNATIVE-ID/></ALTERNATIVE-ID><VALUES>", 1)
         + spec_object("b", text="b")
     )
     why = f"<VALUES>{value('why', 'so')}</VALUES>"
@@ -344,6 +364,7 @@ def test_everything_that_is_skipped_is_named() -> None:
         b"</CORE-CONTENT>", b"</CORE-CONTENT><TOOL-EXTENSIONS><x/></TOOL-EXTENSIONS>"
     )
     found, skipped = read(raw)
+    assert "never" not in str(found)
     [epic] = [one.values["title"] for one in found if isinstance(one, Numbered) and one.values["kind"] == "epic"]
     assert epic == "Brake control"
     assert dict(skipped) == {
@@ -355,6 +376,7 @@ def test_everything_that_is_skipped_is_named() -> None:
         "SPEC-RELATION-GROUPS": 1,
         "TOOL-EXTENSIONS": 1,
         "embedded object brake.png": 1,
+        "deleted text": 1,
         "attribute Rationale of relations": 1,
         "relation satisfies of a heading or an object that is not a requirement": 1,
         "relation satisfies to an object that the file does not have": 1,
@@ -375,7 +397,16 @@ def test_everything_that_is_skipped_is_named() -> None:
             "- one\nmore\n- two",
         ),
         ("<x:table><x:tr><x:td><x:p>1</x:p></x:td><x:td><x:p>2</x:p></x:td></x:tr></x:table>after", "1\t2\nafter"),
+        (
+            "<x:table><x:tr><x:td/><x:td>2</x:td></x:tr><x:tr><x:td/><x:td>4</x:td></x:tr></x:table>",
+            "\t2\n\t4",
+        ),
         ("<x:pre>a\n  b</x:pre>", "a\n  b"),
+        ("10<x:sup>-6</x:sup> m, H<x:sub>2</x:sub>O", "10^-6 m, H_2O"),
+        (
+            '<x:a href="http://e.x">See</x:a> and <x:a href="http://e.x">http://e.x</x:a> <x:a>x</x:a>',
+            "See (http://e.x) and http://e.x x",
+        ),
         ("a<x:p>b</x:p>c", "a\nb\nc"),
         ("&lt;b&gt; &amp; &#228;", "<b> & ä"),
     ],
@@ -500,6 +531,10 @@ BAD: list[tuple[bytes, str]] = [
     (b"PK\x03\x04....", "The file is a ZIP archive, such as .reqifz. Unpack it and import its .reqif file."),
     (WHOLE.replace(b'IDENTIFIER="a"', b""), "The SPEC-OBJECT has no IDENTIFIER. Add one."),
     (document(spec_object("a") * 2), "Duplicate of line 19. Change or remove one."),
+    (
+        WHOLE.replace(b"</SPECIFICATIONS>", b'<SPECIFICATION IDENTIFIER="spec"/></SPECIFICATIONS>'),
+        "Duplicate of line 20. Change or remove one.",
+    ),
     (document(spec_object("a", text="x" * 1_000_100)), "An element has more than 1,000,000 characters."),
     (document(spec_object("a", text="<x:p/>" * 26_000)), "An element has more than 1,000,000 characters."),
     (

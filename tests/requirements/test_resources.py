@@ -308,6 +308,9 @@ async def test_a_claim_without_a_name_names_no_user(
         users = [{"id": new_id(), "username": one, "email": one, "role": "User", **make_times()} for one in names]
         connection.execute(insert(tables.users), users)
     async with connect(settings_with_tables, requirements_user_claim="uid") as client:
+        # the subject of another claim's token can be the name of somebody else
+        monkeypatch.setattr(identity, "current", lambda: Identity("7", "https://idp.example", claims={"sub": "7"}))
+        assert (await read_failure(client, "epics")).body["details"] == "unknown user"
         monkeypatch.setattr(identity, "current", lambda: Identity("sub", "https://idp.example", claims={"uid": claim}))
         assert (await read_failure(client, "epics")).body["details"] == "unknown user"
         monkeypatch.setattr(identity, "current", lambda: Identity("sub", "https://idp.example", claims={"uid": 7}))

@@ -145,6 +145,11 @@ def test_users_can_swap_their_names_and_emails(file: Path, capsys: pytest.Captur
     users = {record["username"]: record for record in export_kind(capsys, "user")}
     assert {name: user["id"] for name, user in users.items()} == {"ada": ids["eve"], "eve": ids["ada"]}
     assert users["ada"]["email"] == ADA["email"]
+    # the name of a user can be the ID of another, in the form of either database
+    named = [{**eve, "username": one, "email": one} for one in (ids["ada"], ids["ada"].replace("-", ""))]
+    assert main(write(file, *named)) == 0
+    assert main(write(file, {**eve, "id": ids["ada"], "email": "new@example.com"})) == 0
+    assert len(export_kind(capsys, "user")) == 4
 
 
 @pytest.mark.usefixtures("tables")

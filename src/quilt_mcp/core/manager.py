@@ -223,7 +223,7 @@ class ResourceManager:
         try:
             size = len(answer.data_json.encode())
         except UnicodeEncodeError:
-            data = json.loads(uris.replace_surrogates(answer.data_json))
+            data = json.loads(uris.replace_surrogates(answer.data_json), object_pairs_hook=_keep_all)
             answer = GetResourceSuccess(uri=answer.uri, resource_name=answer.resource_name, data=data)
             size = len(answer.data_json.encode())
         if size > self._max_bytes:
@@ -250,6 +250,16 @@ class ResourceManager:
             retry_after_seconds=failure.retry_after_seconds if isinstance(failure, errors.TooManyRequests) else None,
             code=failure.code,
         )
+
+
+def _keep_all(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Make an object. A key that differed from another only in lone surrogates gets further question marks."""
+    made: dict[str, object] = {}
+    for key, value in pairs:
+        while key in made:
+            key += "?"  # noqa: PLW2901 - until it is a new one
+        made[key] = value
+    return made
 
 
 async def _run(threads: anyio.CapacityLimiter, _: str, call: Call) -> object:

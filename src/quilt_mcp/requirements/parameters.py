@@ -265,6 +265,11 @@ def refuse_value(
     )
 
 
+def can_name(text: str) -> bool:
+    """Return whether a filter can have this name as a value. Otherwise it can only have the ID."""
+    return text == text.strip() and "," not in text
+
+
 def _split(name: str, text: str | None) -> tuple[str, ...]:
     """Return the values in a text, each once and sorted, so that their order does not matter."""
     if text is None:

@@ -39,7 +39,7 @@ from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.answers import Entities
 from quilt_mcp.requirements.conditions import SORTED_LENGTH, Conditions, Selection, match_any, restrict, sort_columns
 from quilt_mcp.requirements.model import FINAL_STATUSES, KINDS, PRIORITIES, Kind
-from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, is_id, refuse_value
+from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, can_name, is_id, refuse_value
 from quilt_mcp.requirements.reads import Reader, restrict_projects
 from quilt_mcp.requirements.tables import (
     BY_KIND,
@@ -89,7 +89,8 @@ class FilterNames:
         reserved = [one for one in self._reserved if one.startswith(prefix)]
         if not self._reader.has_users:
             return reserved
-        return reserved + self._list_names(users.c.username, self._select_colleagues(), prefix, limit)
+        visible = [*self._select_colleagues(), users.c.username.not_in([ME, NOBODY])]
+        return reserved + self._list_names(users.c.username, visible, prefix, limit)
 
     @property
     def _reserved(self) -> list[str]:
@@ -176,7 +177,9 @@ class FilterNames:
         for value in values:
             if value not in known:
                 names = self._list_names(name, visible, "", _MOST_NAMES)
-                raise refuse_value(parameter, value, [*reserved, *names], more=more)
+                if not all(map(can_name, names)):
+                    more = f"Use the ID for a name with a comma, or with spaces around it. {more or ''}".rstrip()
+                raise refuse_value(parameter, value, [*reserved, *filter(can_name, names)], more=more)
         return tuple(sorted({known[value] for value in values}))
 
     def _select_colleagues(self) -> Conditions:

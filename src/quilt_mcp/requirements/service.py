@@ -18,7 +18,14 @@ from quilt_mcp.requirements.answers import (
     Trace,
 )
 from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind, format_reference
-from quilt_mcp.requirements.parameters import FilterTexts, list_fixed_values, parse_changes, parse_filters, parse_kinds
+from quilt_mcp.requirements.parameters import (
+    FilterTexts,
+    can_name,
+    list_fixed_values,
+    parse_changes,
+    parse_filters,
+    parse_kinds,
+)
 from quilt_mcp.requirements.settings import RequirementsSettings
 
 if TYPE_CHECKING:
@@ -147,8 +154,8 @@ def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
     head, comma, last = prefix.rpartition(",")
     if (fixed := list_fixed_values(parameter, kind)) is not None:
         return complete_several(fixed, prefix)
-    found = current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
-    return [f"{head}{comma}{one}" for one in found]
+    found = current_store().list_filter_values(parameter, kind, last, 2 * MAX_COMPLETIONS)
+    return [f"{head}{comma}{one}" for one in found if can_name(one)][:MAX_COMPLETIONS]
 
 
 def complete_search_filters(parameter: str, prefix: str) -> list[str]:

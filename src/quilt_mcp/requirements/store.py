@@ -70,7 +70,8 @@ class RequirementsStore:
         """Return the caller's name in the database; None for an administrator, which a local caller is by default."""
         if caller.is_local:
             return self.settings.requirements_user
-        claim = caller.claims.get(self.settings.requirements_user_claim, caller.subject)
+        wanted = self.settings.requirements_user_claim
+        claim = caller.claims.get(wanted, caller.subject if wanted == "sub" else None)
         # the texts of null, of a truth value and of a list are no names: many tokens could share them
         is_name = isinstance(claim, str | int) and not isinstance(claim, bool) and identity.NAME.fullmatch(str(claim))
         return str(claim) if is_name else _NO_USER

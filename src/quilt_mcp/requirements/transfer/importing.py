@@ -26,7 +26,7 @@ from quilt_mcp.requirements.transfer.spool import (
     open_spool,
 )
 from quilt_mcp.requirements.transfer.updating import Changes, Deleter, Updater
-from quilt_mcp.requirements.writing import create_entities, make_times, raise_counter
+from quilt_mcp.requirements.writing import create_entities, make_times, new_id, raise_counter
 
 _NAMED = TABLES.keys() - model.BY_NAME.keys() - {"member", "relationship"}
 _MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
@@ -74,10 +74,10 @@ def _write_batch(connection: Connection, spool: Spool, kind: str, records: list[
 
 def _free_names(connection: Connection, spool: Spool, kind: str) -> None:
     """Replace the names and emails of the rows that will change, so that two of them can swap theirs."""
-    table = metadata.tables[TABLES[kind]]
+    table, free_now = metadata.tables[TABLES[kind]], f"{new_id()} "  # the name of a row can be the ID of another
     for records in spool.list_records(kind):
         if ids := spool.find_stored(table.name, [one.values["id"] for one in records]):
-            free = {name: cast(table.c.id, String) for name in list_unique(table.name) if name != "id"}
+            free = {name: free_now + cast(table.c.id, String) for name in list_unique(table.name) if name != "id"}
             connection.execute(update(table).where(table.c.id.in_(ids)).values(free))
 
 

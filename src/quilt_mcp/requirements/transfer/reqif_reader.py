@@ -41,7 +41,8 @@ _KNOWN = {*REQUIREMENT_TYPES, *RELATIONSHIP_TYPES}
 class ReqifReader:
     """Reads the records of a file, once: iterate over it. A record that is not valid is `Refused`.
 
-    The file is read twice: first its structure, then its objects. Iterating raises OSError if it cannot be read.
+    The file is read twice: first its structure, then its objects. The structure is read again if types follow what has
+    them, because ReqIF allows any order. Iterating raises OSError if the file cannot be read.
 
     Attributes:
         bytes_read: of the file, so far; half of them until the second reading starts.
@@ -63,10 +64,14 @@ class ReqifReader:
             reason = "ReqIF is read twice, so it cannot be read from a pipe. Save it to a file."
             yield Refused([Rejection(0, None, reason)], None, ends_file=True)
             return
-        structure = Structure(self._skipped)
         try:
-            for size in read_elements(self._file, Handlers(structure.open, structure.close)):
-                self._note(size)
+            structure = self._read_structure(Structure(self._skipped))
+            if structure.types_follow:
+                self._skipped.clear()
+                self._read = self._file.seek(0)
+                known = Structure(self._skipped, has_escapes=structure.has_escapes)
+                known.kinds, known.options = structure.kinds, structure.options
+                structure = self._read_structure(known)
             structure.finish()
             yield from structure.refused
             if structure.refused:
@@ -75,6 +80,11 @@ class ReqifReader:
             yield from self._read_records(structure)
         except UnreadableXML as error:
             yield Refused([error.rejection], None, ends_file=True)
+
+    def _read_structure(self, structure: Structure) -> Structure:
+        for size in read_elements(self._file, Handlers(structure.open, structure.close)):
+            self._note(size)
+        return structure
 
     def _note(self, size: int) -> None:
         self._read += size
@@ -135,10 +145,16 @@ class _Objects:
             self._add_foreign_relation(element, type_id, source, target)
 
     def finish(self) -> None:
-        """Add specifications without objects."""
-        for identifier, line in self._structure.lines.items():
-            if not self._structure.is_ours(identifier):
-                self._find_epic(identifier, line)
+        """Add specifications without objects. Refuse two that are one epic."""
+        epics: dict[str, str] = {}
+        lines = self._structure.lines
+        for identifier, line in lines.items():
+            if self._structure.is_ours(identifier):
+                continue
+            before = epics.setdefault(self._find_epic(identifier, line), identifier)
+            if before != identifier:
+                reason = f"Duplicate of line {lines[before]}: UUIDs that differ only in case are the same. Change one."
+                self.found.append((line, Refused([Rejection(line, "IDENTIFIER", reason)], None)))
 
     def _add(self, line: int, fields: dict[str, object]) -> None:
         self.found.append((line, fields))
@@ -265,8 +281,8 @@ class _Objects:
         text = named.get(body) or _find_text(element, "DESC")
         title, text = _split_title(named.get(heading) or _find_text(element, "LONG-NAME") or text or identifier, text)
         fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title}
-        if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "")):
-            fields["reference_id"] = named[reference]
+        if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "").strip()):
+            fields["reference_id"] = named[reference].strip()
             used.add(reference)
         fields["description"] = _join(text, _list_rest(element, values, used))
         fields["type_id"] = kind.name.strip()[:100] or "Functional"
@@ -342,7 +358,7 @@ def _cut(title: str) -> str:
 def _split_title(title: str, text: str) -> tuple[str, str]:
     """Return a title of one line, and the text without what the title already says."""
     title = title.strip()
-    line = title.split("\n", 1)[0]
+    line, is_text = title.split("\n", 1)[0], text.strip() == title
     if line == title and len(line) <= model.TITLE_LENGTH:
-        return line, "" if text == title else text
-    return _cut(line), text if text == title else "\n\n".join(one for one in (title, text) if one)
+        return line, "" if is_text else text
+    return _cut(line), text if is_text else "\n\n".join(one for one in (title, text) if one)

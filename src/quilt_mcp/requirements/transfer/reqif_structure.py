@@ -24,11 +24,13 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     fold,
     name_values,
     read_xhtml,
+    trim,
     undo_escapes,
 )
 
 _CONTENT = ("REQ-IF", "CORE-CONTENT", "REQ-IF-CONTENT")
-_CONTAINERS = {"DATATYPES", "SPEC-TYPES", "SPEC-OBJECTS", "SPEC-RELATIONS", "SPECIFICATIONS"}
+_OF_TYPES = {"DATATYPES", "SPEC-TYPES"}
+_CONTAINERS = {*_OF_TYPES, "SPEC-OBJECTS", "SPEC-RELATIONS", "SPECIFICATIONS"}
 _HEADER = ("REQ-IF", "THE-HEADER")
 _TYPES = {"SPEC-OBJECT-TYPE", "SPEC-RELATION-TYPE", "SPECIFICATION-TYPE", "RELATION-GROUP-TYPE"}
 _IN_PLACES = {"CHILDREN", "SPEC-HIERARCHY"}
@@ -78,6 +80,8 @@ class Structure:
         keys: the reference IDs and names of objects of our own kinds of which another tool changed the identifiers.
         relation_names: the names of these objects that are types of relationships, by folded name.
         has_criteria: whether the file says which requirements have acceptance criteria.
+        has_escapes: whether StrictDoc wrote the file.
+        types_follow: whether types, or values of enumerations, follow what can have them.
         refused: what is wrong.
     """
 
@@ -95,6 +99,8 @@ class Structure:
     keys: dict[str, str] = field(default_factory=dict)
     relation_names: dict[str, str] = field(default_factory=dict)
     has_criteria: bool = False
+    has_escapes: bool = False
+    types_follow: bool = False
     refused: list[Refused] = field(default_factory=list)
     _root: str | None = None
     _chapters: set[str] = field(default_factory=set)
@@ -103,7 +109,7 @@ class Structure:
     _own_kinds: dict[str, str | None] = field(default_factory=dict)
     _own_places: set[str] = field(default_factory=set)
     _project_names: set[str] = field(default_factory=set)
-    _has_escapes: bool = False
+    _has_content: bool = False
 
     def open(self, around: tuple[str, ...], element: Element) -> bool:
         """Return whether an element is read as a whole. Note where the hierarchy goes down."""
@@ -113,10 +119,14 @@ class Structure:
             return around == _HEADER or element.name == "TOOL-EXTENSIONS"
         match around[3:]:
             case ():
+                self.types_follow |= self._has_content and element.name in _OF_TYPES
+                self._has_content |= element.name in _CONTAINERS - _OF_TYPES
                 return element.name not in _CONTAINERS
             case ("SPECIFICATIONS",) if element.name == "SPECIFICATION":
                 identifier = self._identify(element)
                 self._places.append(_Place(identifier))
+                if before := self.lines.get(identifier):
+                    self._refuse_duplicate(element.line, before)
                 self.names[identifier], self.lines[identifier] = _find_name(element) or "Specification", element.line
                 return False
             case ("SPECIFICATIONS", *_):
@@ -131,7 +141,7 @@ class Structure:
                 repository = element.find("REPOSITORY-ID")
                 self.repository = repository.text() if repository else ""
                 source = element.find("SOURCE-TOOL-ID")
-                self._has_escapes = source is not None and source.text().casefold() == _STRICTDOC
+                self.has_escapes = source is not None and source.text().casefold() == _STRICTDOC
             case "SPEC-OBJECT":
                 self._add_object(element)
             case "SPEC-RELATION":
@@ -238,6 +248,9 @@ class Structure:
     def refuse(self, line: int, where: str | None, reason: str) -> None:
         self.refused.append(Refused([Rejection(line, where, reason)], None))
 
+    def _refuse_duplicate(self, line: int, before: int) -> None:
+        self.refuse(line, "IDENTIFIER", f"Duplicate of line {before}. Change or remove one.")
+
     def read_values(self, element: Element, skipped: Counter[str]) -> Iterator[tuple[str, str]]:
         """Yield the identifiers of the attributes of an object or relation, with their values as text."""
         for one in element.inside("VALUES"):
@@ -246,7 +259,7 @@ class Structure:
     def read_named(self, element: Element, skipped: Counter[str]) -> list[tuple[str, str]]:
         """Return the names of the attributes of an object or relation, with their values."""
         names = self.kind_of(element).attributes
-        return [(names.get(key, key), value.strip()) for key, value in self.read_values(element, skipped)]
+        return [(names.get(key, key), trim(value)) for key, value in self.read_values(element, skipped)]
 
     def _read_value(self, value: Element, skipped: Counter[str]) -> str:
         if value.name == "ATTRIBUTE-VALUE-XHTML":
@@ -256,7 +269,7 @@ class Structure:
             references = [one.text() for one in value.inside("VALUES")]
             return ", ".join(self.options.get(one, one) for one in references)
         given = value.attributes.get("THE-VALUE", "")
-        return undo_escapes(given) if self._has_escapes and value.name == "ATTRIBUTE-VALUE-STRING" else given
+        return undo_escapes(given) if self.has_escapes and value.name == "ATTRIBUTE-VALUE-STRING" else given
 
     def _recognize(self, type_id: str) -> str | None:
         if type_id.startswith(OWN):
@@ -278,7 +291,7 @@ class Structure:
     def _add_object(self, element: Element) -> None:
         identifier, type_id = self._identify(element), element.refer("TYPE")
         if before := self.objects.get(identifier):
-            self.refuse(element.line, "IDENTIFIER", f"Duplicate of line {before.line}. Change or remove one.")
+            self._refuse_duplicate(element.line, before.line)
         if not type_id:
             self.skipped["missing type of an object"] += 1
         elif type_id not in self.kinds:

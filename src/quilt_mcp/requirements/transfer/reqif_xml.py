@@ -181,6 +181,7 @@ _REPLACEMENT = "\ufffd"
 _ENTITIES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", "\x85": "&#133;", "\u2028": "&#8232;"}
 _PARAGRAPHS = {"p", "div", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6"}
 _ITEMS = {"li": "- ", "dd": "  "}
+_MARKS = {**_ITEMS, "br": "\n", "sup": "^", "sub": "_"}
 _BLOCKS = {"ul", "ol", "dl", "table", "tr", "hr", *_ITEMS, *_PARAGRAPHS}
 _CELLS = {"td", "th"}
 _STARTS = {"\t", *_ITEMS.values()}
@@ -220,29 +221,44 @@ def read_xhtml(element: Element, skipped: Counter[str]) -> str:
     parts: list[str] = []
     _collect(element, parts, skipped, is_literal=False)
     lines = "".join(parts).split("\n")
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip()
+    return trim(re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)))
+
+
+def trim(text: str) -> str:
+    """Return a text without the spaces around it. Tabs before its first character stay: they follow empty cells."""
+    stripped = text.strip()
+    before = text[: len(text) - len(text.lstrip())]
+    return before[len(before.rstrip("\t")) :] + stripped if stripped else ""
 
 
 def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
     name, start = element.name.lower(), len(parts)
-    if name in _EMBEDDED:
-        skipped[f"embedded object {element.attributes.get(_EMBEDDED[name], 'without a name')}"] += 1
-    if name == "br":
-        parts.append("\n")
+    if name == "del":
+        skipped["deleted text"] += 1
+        return
+    _note_object(element, skipped)
     if name in _BLOCKS and not (name in _PARAGRAPHS and parts and parts[-1] in _STARTS):
         _break_line(parts)
-    if name in _ITEMS:
-        parts.append(_ITEMS[name])
+    if name in _MARKS:
+        parts.append(_MARKS[name])
     for one in element.content:
         if isinstance(one, Element):
             _collect(one, parts, skipped, is_literal=is_literal or name == "pre")
         elif text := one if is_literal or name == "pre" else _join(parts, one):
             parts.append(text)  # no part is empty, so that the last one is the end of the text
+    if name == "a" and (address := element.attributes.get("href", "")) not in "".join(parts[start:]):
+        parts.append(f" ({address})")
     if name in _CELLS:  # the next one is on the line of the last paragraph
         is_broken = parts[max(start, len(parts) - 1) :] == ["\n"]
         parts[len(parts) - is_broken :] = ["\t"]
     if name in _BLOCKS:
         _break_line(parts)
+
+
+def _note_object(element: Element, skipped: Counter[str]) -> None:
+    attribute = _EMBEDDED.get(element.name.lower())
+    if attribute:
+        skipped[f"embedded object {element.attributes.get(attribute, 'without a name')}"] += 1
 
 
 def _join(parts: list[str], text: str) -> str:
@@ -311,7 +327,7 @@ def name_values(values: Iterable[tuple[str, str]]) -> dict[str, str]:
     named: dict[str, str] = {}
     for name, value in values:
         if value.strip():
-            named.setdefault(name.casefold(), value.strip())
+            named.setdefault(name.casefold(), trim(value))
     return named
 
 

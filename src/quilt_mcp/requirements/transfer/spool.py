@@ -98,7 +98,8 @@ class Spool:
             if column in given:
                 before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
                 if before:
-                    rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.")
+                    more = " UUIDs that differ only in case are the same." if column == "id" else ""
+                    rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.{more}")
 
     def note_author(self, values: FieldValues) -> None:
         author = find_author(values["kind"])
@@ -294,9 +295,9 @@ def match_relationships(
     """
     columns = requirement_relationships.c
     wanted = {_name_ends(one.values): one for one in records}
-    found = connection.execute(
-        select(requirement_relationships).where(columns.source_requirement_id.in_({ends[0] for ends in wanted}))
-    )
+    sources, targets = ({ends[place] for ends in wanted} for place in (0, 1))
+    of_ends = columns.source_requirement_id.in_(sources), columns.target_requirement_id.in_(targets)
+    found = connection.execute(select(requirement_relationships).where(*of_ends))
     matches = [(wanted[ends], row) for row in map(dict, found.mappings().all()) if (ends := _name_ends(row)) in wanted]
     ids = (row_id for record, row in matches for row_id in (record.values["id"], row["id"]))
     given = spool.find_given_ids(RELATIONSHIPS, ids)
