@@ -540,6 +540,14 @@ async def test_versions_of_a_function_with_another_subclass_are_not_compared(san
     assert (answer["error_type"], "`B`" in answer["message"]) == ("SignatureMismatch", True)
 
 
+async def test_exceptions_of_two_versions_of_a_class_prevent_a_claim(sandbox: Sandbox) -> None:
+    text = "class A(ValueError): pass\ndef f(x: bool):\n    if x:\n        raise A\n"
+    names = {"function_a": "f", "function_b": "f"}
+    new = text.replace("ValueError", "KeyError")
+    answer = await ask(sandbox, new, tool="compare_functions", old_code=text, seconds=SECONDS, **names)
+    assert answer["status"] == "unknown"
+
+
 @pytest.mark.parametrize(
     "start", ["from registry import ALL\nALL.append(1)\n", "from registry import ALL\nimport plugin\n"]
 )

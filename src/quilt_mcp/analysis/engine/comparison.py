@@ -326,10 +326,13 @@ def _is_same_outcome(run: Run, left: Returned | Raised, right: Returned | Raised
     if isinstance(left, Raised) or isinstance(right, Raised):
         if not (isinstance(left, Raised) and isinstance(right, Raised)):
             return False
-        return is_same_class(type(left.error), type(right.error))
-    same = _is_same(run, left.value, right.value)
-    if same and are_of_two_versions(left.value, right.value):
-        raise Undecided  # their methods can differ
+        results: tuple[object, object] = (left.error, right.error)
+        same = is_same_class(*map(type, results))
+    else:
+        results = (left.value, right.value)
+        same = _is_same(run, *results)
+    if same and are_of_two_versions(*results):
+        raise Undecided  # their bases and methods can differ
     return same
 
 
