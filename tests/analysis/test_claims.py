@@ -494,12 +494,30 @@ def test_claim_about_an_object_needs_that_no_function_changes_a_part_of_it(class
         ("list[int]", "x == [1] and f'{x[0]!r}' == 'True'", "unknown"),
         ("tuple[str, int]", "x == ('', 1) and repr(x[1]) == 'True'", "unknown"),
         ("bool", "x in (0, 1) and x > 1", "verified"),
+        ("NewType('N', int)", "x in (0, 1, 2) and str(x) == 'True'", "unknown"),
+        ("NewType('N', int)", "isinstance(x, bool)", "unknown"),
+        ("int", "isinstance(x, E)", "unknown"),
+        ("int", "type(x) is E", "unknown"),
+        ("tuple[int, int]", "isinstance(x, P)", "unknown"),
+        ("P", "isinstance(x, P) and x is None", "verified"),
     ],
 )
-def test_claim_about_numbers_needs_that_the_code_does_not_tell_bools_from_them(
+def test_claim_needs_that_the_code_does_not_tell_subclasses_from_the_type_of_a_parameter(
     annotation: str, test: str, status: str
 ) -> None:
-    assert check(f"def f(x: {annotation}) -> bool:\n    'post: not _'\n    return {test}\n")["status"] == status
+    code = f"""
+from enum import IntEnum
+from typing import NamedTuple, NewType
+class E(IntEnum): A = 1
+class P(NamedTuple):
+    a: int
+    b: int
+T = {annotation}
+def f(x: T) -> bool:
+    'post: not _'
+    return {test}
+"""
+    assert check(code)["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -526,6 +544,32 @@ def f(a: A) -> int:
     "post: _ == 0"
     return a.x * 0
 """
+    assert check(code)["status"] == status
+
+
+CACHED = """
+from functools import cache, cached_property
+class C:
+    def __init__(self, n: int) -> None:
+        self.n = n
+    @cached_property
+    def k(self) -> int:
+        return self.n
+def f(c: C) -> bool:
+    'post: _'
+    return c.k == c.n
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (CACHED, "verified"),
+        (CACHED + "def change(c): c.n = 1\n", "unknown"),
+        (CACHED.replace("@cached_property", "@cache").replace("c.k ==", "c.k() ==") + "def g(c): c.n = 1\n", "unknown"),
+    ],
+)
+def test_claim_needs_that_no_object_changes_after_a_result_was_kept(code: str, status: str) -> None:
     assert check(code)["status"] == status
 
 

@@ -334,6 +334,8 @@ def give_bools(arguments: BoundArguments) -> Iterator[BoundArguments]:
 def _give_bools(annotation: Annotation, value: Any) -> Any:
     """Return a value with other numbers, or the same object if no number can be a `bool`."""
     inner = typing.get_args(annotation)
+    if isinstance(annotation, typing.NewType):
+        return _give_bools(annotation.__supertype__, value)
     if typing.get_origin(annotation) in {Union, types.UnionType}:
         return _give_bools(find_member(inner, value), value)
     if type(value) is int:

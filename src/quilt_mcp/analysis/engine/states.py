@@ -6,6 +6,7 @@ state that no call of an analysis begins with.
 """
 
 import ast
+import builtins
 import dataclasses
 import decimal
 import enum
@@ -168,18 +169,29 @@ CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setattr__"}
 
 def find_state(signature: Signature, loaded: Loaded) -> str | None:
     """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
+    return _find_module_state(loaded) or _find_arguments(signature, loaded)
+
+
+def _find_module_state(loaded: Loaded) -> str | None:
     used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
     bound = {name for one in loaded.modules for name in vars(one)}
     if changed := loaded.changes.names & used & bound or {*_find_shared(used & bound, loaded)}:
         return f"the code can change `{min(changed)}` of the module, so a call can begin with other values in it"
     if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
         return "a function reads or changes the decimal context, so the result can depend on earlier calls"
+    return None
+
+
+def _find_arguments(signature: Signature, loaded: Loaded) -> str | None:
+    """Return why the analysis does not have all arguments, or None."""
     classes: dict[type, None] = {}
     for one in signature.parameters.values():
         collect_classes(one.annotation, classes)
     annotations = [one.annotation for one in signature.parameters.values()]
-    if _tells_bools([*annotations, *(hint for one in classes for hint in _list_hints(one))], loaded):
-        return "the code tells `bool` from `int`, which includes it, and an analysis only tries an `int` that is none"
+    if told := _find_told([*annotations, *(hint for one in classes for hint in _list_hints(one))], loaded):
+        return "the code tells `{}` from `{}`, which includes it, and an analysis tries none".format(*told)
+    if classes and (loaded.changes.others or loaded.changes.attributes) and _keeps_results(loaded):
+        return "a `cache` or `cached_property` can have results for earlier states of an object"
     for cls in classes:
         if any(_can_change(one, loaded) for one in list_invariants(cls)):  # CrossHair applies it to the arguments
             return f"an invariant of `{cls.__name__}` can change the object"
@@ -190,9 +202,10 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     return None
 
 
-def _tells_bools(annotations: Iterable[Annotation], loaded: Loaded) -> bool:
-    """Return whether the code tells `bool` from `int`, where an annotation names only `int`."""
-    types = [part for one in annotations for part in _list_types(one)]
+def _find_told(annotations: Iterable[Annotation], loaded: Loaded) -> tuple[str, str] | None:
+    """Return the names of a class and its base that the code tells apart, where annotations name only the base."""
+    types = {kind for one in annotations for kind in _list_types(one) if isinstance(kind, type)}
+    defined = {node.name for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.ClassDef)}
     tested: set[str] = set()
     for node in ast.walk(loaded.whole_tree):
         if isinstance(node, ast.Call) and read_last_name(node.func) in {"isinstance", "issubclass"}:
@@ -205,13 +218,30 @@ def _tells_bools(annotations: Iterable[Annotation], loaded: Loaded) -> bool:
             of_value = any(isinstance(one, ast.Constant) and isinstance(one.value, bool) for one in parts)
             by_identity = any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops)
             tested |= {"bool"} if of_type or (of_value and by_identity) else set()
-    return int in types and bool not in types and "bool" in tested
+            tested |= defined if of_type else set()
+    spaces = [builtins, *loaded.modules]
+    spaces += [value for one in loaded.modules for value in vars(one).values() if isinstance(value, ModuleType)]
+    classes = [getattr(space, name, None) for name in sorted(tested) for space in spaces if name]
+    for one in (one for one in classes if isinstance(one, type) and one not in types):
+        # the analysis tries objects of all subclasses of the code's classes
+        for base in one.__mro__[1:-1]:
+            if base in types and base.__module__ != MODULE_NAME:
+                return one.__name__, base.__name__
+    return None
 
 
 def _list_types(annotation: Annotation) -> Iterator[Annotation]:
-    yield annotation
+    if isinstance(annotation, typing.NewType):
+        annotation = annotation.__supertype__
+    yield typing.get_origin(annotation) or annotation
     for one in annotation if isinstance(annotation, list) else typing.get_args(annotation):  # a list of a Callable
         yield from _list_types(one)
+
+
+def _keeps_results(loaded: Loaded) -> bool:
+    values = [value for one in loaded.modules for value in vars(one).values()]
+    members = [member for one in values if isinstance(one, type) for member in vars(one).values()]
+    return any(isinstance(one, _CACHED | functools.cached_property) for one in (*values, *members))
 
 
 def _can_change(invariant: Clause, loaded: Loaded) -> bool:
