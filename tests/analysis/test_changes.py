@@ -216,6 +216,30 @@ p.append(1)                             | N = Plain.A; M = [N]                  
 """
 
 
+DEFAULTS = {
+    "__init__": "class C:\n    def __init__(self, x: list[int] = []): self.x = x",
+    "of a base": "class B:\n    def __init__(self, x: list[int] = []): self.x = x\nclass C(B): pass",
+    "named tuple": "class C(NamedTuple):\n    x: list[int] = []",
+    "closure": "def make(x=[]):\n    class C:\n        def __init__(self): self.x = x\n    return C\nC = make()",
+    "factory": "def keep(x=[]): return lambda: x\n@dataclass\nclass C:\n    x: list = field(default_factory=keep())",
+    "no default": "@dataclass\nclass C:\n    x: list[int] = field(default_factory=list)",
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_claim_about_new_objects_needs_that_they_share_no_default(name: str) -> None:
+    code = f"""
+from dataclasses import dataclass, field
+from typing import NamedTuple
+{DEFAULTS[name]}
+def add(): C().x.append(1)
+def f(x: int) -> bool:
+    'post: _'
+    return not C().x
+"""
+    assert check_reduced(code)["status"] == ("verified" if name == "no default" else "unknown")
+
+
 @pytest.mark.parametrize("row", SHARED.strip().splitlines())
 def test_claim_about_a_value_of_the_module_needs_that_the_file_cannot_change_it(row: str) -> None:
     change, value, read, status = (part.strip() for part in row.split("|"))

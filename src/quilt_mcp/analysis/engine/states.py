@@ -125,7 +125,7 @@ class _StateReader:
             return self._read_value(value.__self__)
         if isinstance(value, type) and value.__module__ != self._module_name:
             return None
-        hidden = self._read_values(_list_hidden(value))
+        hidden = self._read_values(_list_hidden(value) + _list_special(value))
         names = read_attributes(value)
         if isinstance(value, enum.EnumMeta):
             names.pop("_value2member_map_", None)  # a cache: a new combination of flags adds to it
@@ -147,6 +147,16 @@ def _list_hidden(value: object) -> list[object]:
     *entries, cache = itertools.takewhile(lambda one: one is not value.__wrapped__, parts)
     found = {id(one): one for one in (*entries, *cache.values()) if _is_changeable(one)}
     return [*found.values()]  # not the plain ones: more of them are no other state
+
+
+def _list_special(value: object) -> list[object]:
+    """Return the functions of a class that no name shows, such as `__init__`: their defaults and closures are state.
+
+    The `__repr__` of a dataclass notes the objects that it is writing.
+    """
+    members = vars(value).items() if isinstance(value, type) else ()
+    special = [getattr(one, "__func__", one) for name, one in members if name.startswith("__")]  # `__new__` is static
+    return [one for one in special if isinstance(one, FunctionType) and not hasattr(one, "__wrapped__")]
 
 
 def _is_changeable(value: object) -> bool:
@@ -375,7 +385,8 @@ def _list_hidden_parts(value: object, own: Collection[str]) -> list[object]:
         members: list[object] = list(value)
         return [part for member in members for part in _list_parts(member, own)]
     if isinstance(value, type) and value.__module__ in own:
-        return [part for name, part in vars(value).items() if not name.startswith("__") and name not in _OF_CLASSES]
+        named = (part for name, part in vars(value).items() if not name.startswith("__") and name not in _OF_CLASSES)
+        return [*named, *_list_special(value)]
     return (
         [*_list_hidden(value)] if isinstance(value, functools.partial | staticmethod | classmethod | property) else []
     )
