@@ -158,6 +158,9 @@ a, b = N; a.append(1)                   | N = ([], [])                          
 for a in N.values(): a.append(1)        | N = {1: []}                           | len(N[1])  | unknown
 a = N.get(1); a.append(1)               | N = {1: []}                           | len(N[1])  | unknown
 N.add()                                 | N = Box()                             | N.x        | unknown
+N.get(1).append(1)                      | N = {1: []}                           | len(N[1])  | unknown
+N.copy()[0].append(1)                   | N = [[]]                              | len(N[0])  | unknown
+N.with_traceback(None).args[0].append(1) | N = ValueError([])                   | len(N.args[0]) | unknown
 change(p)                               | N = Box(); change = lambda item: N + 1 | N.x        | unknown
 p.x = 1                                 | N = Box(); M = [N]                    | N.x        | unknown
 type(p).y = 1                           | N = 0                                 | Box.y      | unknown
@@ -336,6 +339,7 @@ USES: dict[int | None, list[str]] = {
             "N.b = 1",
         ),
         *("if N: pass", "while N: pass", "[0 for a in p if N]", "a = 1 if N else 2", "a: N = 1", "def g(a: N): pass"),
+        *("N.copy().clear()", "N.copy()[0] = 1"),
         *("class A(N): pass", "@N\n    def g(): pass", "try: pass\n    except N: pass"),
     ],
     0: [
@@ -355,9 +359,10 @@ USES: dict[int | None, list[str]] = {
     ],
     1: [
         *("for a in N: pass", "[a for a in N]", "list(N)", "max(N)", "p(*N)", "a = N + p", "a = N[0]", "a = N.b"),
-        "a = N.get(1)",
+        *("a = N.get(1)", "a = N.copy()", "a = N.copy()[0]", "a = N.copy().get(1)"),
+        *("N.get(1).clear()", "N.copy()[0].clear()", "N.copy().pop().clear()", "N.get(1)[0] = 2", "del N.copy()[0].b"),
     ],
-    2: ["for a in N[0]: pass", "list(N.b)", "a = N[0].b", "a = N.copy()[0]"],
+    2: ["for a in N[0]: pass", "list(N.b)", "a = N[0].b", "a = N[0].copy()"],
 }
 
 

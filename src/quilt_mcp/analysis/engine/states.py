@@ -141,6 +141,8 @@ def _list_hidden(value: object) -> list[object]:
             return [value.__func__]
         case property():
             return [value.fget, value.fset, value.fdel]
+        case BaseException():
+            return [value.args]
     if not isinstance(value, _CACHED):
         return []
     parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
@@ -356,7 +358,8 @@ def _list_parts(value: object, own: Collection[str]) -> list[object]:
         return [*value]
     if isinstance(value, type | FunctionType) or (isinstance(value, ModuleType) and value.__name__ not in own):
         return []
-    return [part for name, part in read_attributes(value).items() if not name.startswith("__")]
+    named = [part for name, part in read_attributes(value).items() if not name.startswith("__")]
+    return [*named, value.args] if isinstance(value, BaseException) else named
 
 
 def _has_hidden_state(value: object, changed: Collection[str], own: Collection[str]) -> bool:

@@ -43,7 +43,7 @@ _COPIES = frozenset(
 _BY_OPERATORS = frozenset({"abs", "round", "sum"})
 _NEW_NODES = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.Constant | ast.JoinedStr
 # What code that the analysis leaves out can rebind any name with, and set any attribute with
-_REBINDING = frozenset({"__globals__", "__import__", "eval", "exec", "globals", "import_module", "modules"})
+_REBINDING = frozenset({"__globals__", "__import__", "__self__", "eval", "exec", "globals", "import_module", "modules"})
 _SETTING = frozenset({"__delattr__", "__setattr__", "delattr", "setattr"})
 # Nothing refers afterwards to a value that is directly in one of these
 _READING = (
@@ -354,27 +354,36 @@ def _find_shared(tree: ast.Module, meanings: Meanings) -> Iterator[tuple[str, in
 def _find_depth(
     name: ast.Name, parents: Mapping[ast.AST, ast.AST], own: Collection[str], meanings: Meanings
 ) -> int | None:
-    """Return how deep in a value the part is that gets another name here, or None."""
+    """Return how deep in a value the part is that gets another name here, or that is changed without one, or None."""
     node: ast.expr = name
     depth = 0
+    container: int | None = None  # the depth of what the node is an item of; None for a copy
+    is_result = is_copy = False  # of a method; a copy is new, and its items are at the depth
     compared: int | None = None  # `a.index(b)` gives the items of `a` to `__eq__`
     while True:
         parent = parents[node]
         if isinstance(parent, ast.Attribute):
             user = parents[parent]
             is_called = isinstance(user, ast.Call) and user.func is parent
-            if parent.attr in own or (parent.attr in CHANGING_METHODS and not is_called):  # `self` is the other name
+            is_change = parent.attr in CHANGING_METHODS and (not is_called or (is_result and not is_copy))
+            if parent.attr in own or is_change:  # `self` is the other name
                 return depth
             if is_called and meanings.has_operators:
                 compared = depth + 1
-            depth += not is_called or parent.attr in {"get", "copy"}
+            container = None if is_copy else depth
+            depth += not is_copy and (not is_called or parent.attr in {"get", "copy"})
+            is_copy = is_called and parent.attr == "copy"
         elif isinstance(parent, ast.Subscript) and node is parent.value:
-            depth += 1
+            container = None if is_copy else depth
+            depth, is_copy = depth + (not is_copy), False
         elif not (isinstance(parent, ast.Call) and isinstance(node, ast.Attribute) and node is parent.func):
             break
+        is_result = is_result or isinstance(parent, ast.Call)
         node = parent
     if isinstance(parent, ast.Call) and read_last_name(parent.func) == "join" and "join" not in own:
         return None
+    if not _is_read(node) and is_result:
+        return container
     kept = _find_kept(node, parent, meanings)
     return depth + kept if _is_read(node) and kept is not None else compared
 
