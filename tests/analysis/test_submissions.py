@@ -317,6 +317,22 @@ async def test_a_file_runs_that_the_code_only_imports(imports: str, sandbox: San
     assert (await ask(sandbox, code, seconds=SECONDS, files=files))["status"] == "verified"
 
 
+@pytest.mark.parametrize(
+    ("imports", "base"),
+    [("from m import C", "C"), ("import m", "m.C"), ("from m import C as B", "B"), ("from m import C\nB = C", "B")],
+)
+async def test_subclasses_of_a_class_with_another_name_are_tried(imports: str, base: str, sandbox: Sandbox) -> None:
+    code = f"{imports}\nclass D({base}): z = 1\ndef f(c: {base}) -> int:\n    'post: _ == 0'\n    return c.z\n"
+    answer = await ask(sandbox, code, seconds=SECONDS, files={"m": "class C: z = 0\n"})
+    assert answer["counterexamples"][0]["call"] == "f(D())"
+
+
+async def test_default_of_a_constructor_in_another_file_is_changed(sandbox: Sandbox) -> None:
+    code = "import m\ndef g(): m.C().x.append(1)\ndef f(x: int) -> bool:\n    'post: _'\n    return not m.C().x\n"
+    files = {"m": "class C:\n    def __init__(self, x: list[int] = []): self.x = x\n"}
+    assert (await ask(sandbox, code, seconds=SECONDS, files=files))["status"] == "unknown"
+
+
 async def test_function_that_changes_another_file_is_undecided(sandbox: Sandbox) -> None:
     files = {"counter": "N = [0]\nM = 0\ndef bump():\n    global M\n    M += 1\n"}
     for call in ("counter.N.append(1)", "counter.bump()"):

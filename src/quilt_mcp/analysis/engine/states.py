@@ -186,6 +186,8 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
 
 def _find_module_state(loaded: Loaded) -> str | None:
     used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
+    if loaded.files:  # `m.N` uses a name of another file
+        used |= {node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute)}
     bound = {name for one in loaded.modules for name in vars(one)}
     if changed := loaded.changes.names & used & bound or {*_find_shared(used & bound, loaded)}:
         return f"the code can change `{min(changed)}` of the module, so a call can begin with other values in it"

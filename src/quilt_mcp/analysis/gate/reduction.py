@@ -142,17 +142,18 @@ def reduce_tree(
 
 
 def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
-    imported = {name for one in statements if isinstance(one.node, _IMPORTS) for name in one.binds}
+    imports = [one for one in statements if isinstance(one.node, _IMPORTS)]
+    of_libraries = {name for one in imports if _FILE not in one.uses for name in one.binds}
     binding: dict[str, list[_Statement]] = defaultdict(list)
     for one in statements:
         for name in one.binds:
             binding[name].append(one)
     needed: dict[str, list[_Statement]] = defaultdict(list, {name: [*found] for name, found in binding.items()})
     for one in statements:
-        bases = one.node.bases if isinstance(one.node, ast.ClassDef) else []
+        bases = _find_bases(one.node, binding) if isinstance(one.node, ast.ClassDef) else set()
         changed = set() if one.plain else _find_reached(one, binding)  # what it calls can change what it does not name
         # objects of a subclass are values of the base class too
-        for name in changed.union(*map(_find_uses, bases)) - imported:
+        for name in (changed | bases) - of_libraries:
             needed[name].append(one)
     stops = ast.Raise | ast.While | ast.Assert
     kept = {one for one in statements if _is_always_kept(one.node) or isinstance(one.node, stops)}
@@ -163,6 +164,19 @@ def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
                 kept.add(one)
                 waiting += one.uses | one.binds
     return kept
+
+
+def _find_bases(node: ast.ClassDef, binding: Mapping[str, list[_Statement]]) -> set[str]:
+    """Return the names of the bases of a class, and those of which they are other names."""
+    found: set[str] = set()
+    waiting = deque(name for base in node.bases for name in _find_uses(base))
+    while waiting:
+        if (name := waiting.popleft()) not in found:
+            found.add(name)
+            waiting += [
+                other for one in binding.get(name, ()) if isinstance(one.node, ast.Assign) for other in one.uses
+            ]
+    return found
 
 
 def _find_reached(statement: _Statement, binding: Mapping[str, list[_Statement]]) -> set[str]:
