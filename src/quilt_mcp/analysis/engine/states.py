@@ -423,7 +423,7 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
     bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]
     related = {one.__name__ for one in (*bases, *find_subclasses(cls))}
     # a change through another variable than `self` counts if an object could have the attribute
-    known = {"", *dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
+    known = {"", *dir(cls), *_list_attributes(loaded.whole_tree)}
     changed = {
         name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)
     }
@@ -436,6 +436,18 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
         return changed <= given or len(given) == len(dataclasses.fields(cls))
     stored = _find_stored(cls, methods)
     return stored is not None and changed <= stored
+
+
+def _list_attributes(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of attributes that code can ask for, also in texts, as `hasattr` does."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name):
+                yield name
+            case ast.MatchClass(kwd_attrs=names):
+                yield from names
+            case ast.Constant(str(text)):
+                yield from text.split(".")
 
 
 def _find_stored(cls: type, methods: Mapping[str, ast.FunctionDef]) -> set[str] | None:

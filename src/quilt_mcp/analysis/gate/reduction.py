@@ -150,7 +150,7 @@ def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
             binding[name].append(one)
     needed: dict[str, list[_Statement]] = defaultdict(list, {name: [*found] for name, found in binding.items()})
     for one in statements:
-        bases = _find_bases(one.node, binding) if isinstance(one.node, ast.ClassDef) else set()
+        bases = set() if isinstance(one.node, _FUNCTIONS) else _find_bases(one.node, binding)
         changed = set() if one.plain else _find_reached(one, binding)  # what it calls can change what it does not name
         # objects of a subclass are values of the base class too
         for name in (changed | bases) - of_libraries:
@@ -166,10 +166,11 @@ def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
     return kept
 
 
-def _find_bases(node: ast.ClassDef, binding: Mapping[str, list[_Statement]]) -> set[str]:
-    """Return the names of the bases of a class, and those of which they are other names."""
+def _find_bases(node: ast.stmt, binding: Mapping[str, list[_Statement]]) -> set[str]:
+    """Return the names of the bases of the classes in a statement, and those of which they are other names."""
     found: set[str] = set()
-    waiting = deque(name for base in node.bases for name in _find_uses(base))
+    bases = (base for one in ast.walk(node) if isinstance(one, ast.ClassDef) for base in one.bases)
+    waiting = deque(name for base in bases for name in _find_uses(base))
     while waiting:
         if (name := waiting.popleft()) not in found:
             found.add(name)
