@@ -576,6 +576,23 @@ def f(c: C) -> bool:
 """
 
 
+@pytest.mark.parametrize("clause", ["K.n == 3", "K().x == []", "not isinstance(x, bool)"])
+def test_claim_needs_what_its_clauses_use(clause: str) -> None:
+    code = f"""
+class K:
+    n = 3
+    def __init__(self, x: list[int] = []) -> None:
+        self.x = x
+def change() -> None:
+    K.n = 0
+    K().x.append(1)
+def f(x: int) -> int:
+    'post: {clause}'
+    return x
+"""
+    assert check_reduced(code)["status"] == "unknown"
+
+
 @pytest.mark.parametrize(
     ("code", "status"),
     [

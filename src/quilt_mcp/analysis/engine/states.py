@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
 from quilt_mcp.analysis.engine.exploration import read_attributes
+from quilt_mcp.analysis.engine.scalars import include_clauses
 from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
 from quilt_mcp.analysis.gate.changes import Meanings, changes_others
 from quilt_mcp.analysis.gate.facades import list_unseeded
@@ -181,7 +182,8 @@ CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setattr__"}
 
 def find_state(signature: Signature, loaded: Loaded) -> str | None:
     """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
-    return _find_module_state(loaded) or _find_arguments(signature, loaded)
+    with_clauses = dataclasses.replace(loaded, tree=include_clauses(loaded.whole_tree), other_trees=())
+    return _find_module_state(with_clauses) or _find_arguments(signature, with_clauses)
 
 
 def _find_module_state(loaded: Loaded) -> str | None:
