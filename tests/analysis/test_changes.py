@@ -190,6 +190,8 @@ Given() in N                            | N = [[]]                              
 N.index(Given())                        | N = [[]]                              | len(N[0])  | unknown
 list.__init__(N, [1])                   | N = []                                | len(N)     | unknown
 N.__iadd__([1])                         | N = []                                | len(N)     | unknown
+attrgetter("append")(N)(1)              | N = []; from operator import attrgetter | len(N)   | unknown
+pass                                    | N = Box(); put, N = N.add, N.read     | N()        | unknown
 methodcaller("append", 1)(N)            | N = []; from operator import methodcaller | len(N) | unknown
 reduce(operator.iadd, [[1]], N)         | N = []; import operator; from functools import reduce | len(N) | unknown
 N[1]                                    | N = defaultdict(int)                  | len(N)     | unknown
@@ -260,6 +262,8 @@ class Box:
         self.x = 0
     def add(self) -> None:
         self.x = 1
+    def read(self) -> int:
+        return self.x
     def __add__(self, other: int) -> int:
         self.x = 1
         return 1

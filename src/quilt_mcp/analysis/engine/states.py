@@ -388,6 +388,8 @@ def _list_hidden_parts(value: object, own: Collection[str]) -> list[object]:
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
         defaults = value.__defaults__ or (), (value.__kwdefaults__ or {}).values()
         return [*itertools.chain(*defaults), *cells, *vars(value).values()]
+    if isinstance(value, MethodType | BuiltinMethodType):
+        return [value.__self__]
     if isinstance(value, enum.EnumMeta):
         members: list[object] = list(value)
         return [part for member in members for part in _list_parts(member, own)]

@@ -319,15 +319,15 @@ def _makes_new(value: ast.expr | None, meanings: Meanings) -> bool:
 def _hands_on_changing(tree: ast.Module) -> bool:
     """Return whether what changes its argument is a value, as in `map(a.append, b)`, or has another name."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    getters = {"methodcaller"} | (
+        {"attrgetter"} if any(one.split(".")[-1] in CHANGING_METHODS for one in texts) else set()
+    )
     return any(
-        read_last_name(node) == "methodcaller"
+        read_last_name(node) in getters
         or (isinstance(node, ast.Attribute) and node.attr in CHANGING_METHODS and id(node) not in called)
         or (read_last_name(node) in CHANGING_FUNCTIONS and id(node) not in called)
-        or (
-            isinstance(node, ast.alias)
-            and node.asname is not None
-            and node.name in {"methodcaller", *CHANGING_FUNCTIONS}
-        )
+        or (isinstance(node, ast.alias) and node.asname is not None and node.name in getters | CHANGING_FUNCTIONS)
         for node in ast.walk(tree)
     )
 
