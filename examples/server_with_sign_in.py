@@ -1,4 +1,4 @@
-"""An HTTP server for people who sign in with tokens of an issuer. It reads Quilt with the login of its process."""
+"""An HTTP server for people who sign in with tokens of an issuer, and send their Quilt token in X-Quilt-Token."""
 
 import uvicorn
 from fastmcp.server.auth.providers.jwt import RSAKeyPair

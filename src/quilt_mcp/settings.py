@@ -93,7 +93,7 @@ _NEEDED_BY: dict[str, tuple[str, ...]] = {
 class DispatchSettings(BaseSettings):
     """Time limits, pages, and how answers are shown."""
 
-    deadline_seconds: Seconds = Field(30.0, description="Maximum time for one read.")
+    deadline_seconds: Seconds = Field(30.0, description="Maximum time for one read; more than QUILT_MCP_PROBE_SECONDS.")
     list_page_size: int = Field(200, ge=1, le=1000, description="Resources per page of `resources/list`.")
     list_provider_seconds: Seconds = Field(
         5.0,
@@ -115,7 +115,11 @@ class HTTPSettings(BaseSettings):
     public_url: AnyHttpUrl | None = Field(
         None, description="Public URL of the server, such as https://mcp.example.com."
     )
-    allowed_hosts: Words = Field((), description="Additional accepted values of the Host header.")
+    allowed_hosts: Words = Field(
+        (),
+        description="Additional accepted values of the Host header, without a port; `*` stands for any text. Requests "
+        "with other values get 421.",
+    )
     allowed_origins: Words = Field((), description="Origins of web pages that can call the server.")
     trusted_proxies: Networks = Field(
         (ip_network("127.0.0.1"), ip_network("::1")),

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from quilt_mcp.commands.cli import complete_demo
 from quilt_mcp.commands.install import executable
+from quilt_mcp.commands.parser import create_app
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -117,6 +119,13 @@ def test_the_tests_run_on_every_python_that_the_package_supports() -> None:
 def test_the_script_for_new_machines_runs_what_a_pull_request_runs() -> None:
     assert JOBS["test"]["steps"][-1] == {"run": "make test"}
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("\nexec make test\n")
+
+
+def test_the_commands_of_the_server_that_workflows_run_exist() -> None:
+    calls = re.findall(r"^quilt-mcp (.+)", "\n".join(scripts()), re.MULTILINE)
+    assert calls
+    for call in calls:
+        create_app().parse_args(list(complete_demo(call.split())))
 
 
 def test_the_files_and_folders_that_workflows_name_exist() -> None:

@@ -16,6 +16,7 @@ from quilt_mcp.commands.client_config import COMMAND as SERVER
 from quilt_mcp.commands.client_config import SERVER_NAME
 from quilt_mcp.core.errors import SESSIONLESS_CODES, ResourceFailure, Unauthorized
 from quilt_mcp.core.registry import ResourceDefinition, path_of, path_variables
+from quilt_mcp.requirements.model import PARENTS, RECORDS, RecordType
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import HOME, read_rows
 from tests.support.answer_pages import FOLDER, AnswerPages
@@ -172,6 +173,22 @@ def _errors() -> str:
     )
 
 
+def _records() -> str:
+    """Return the fields of each kind of record in a file to import."""
+    table = []
+    for kind, record in RECORDS.items():
+        texts = {"description", PARENTS.get(kind)} - {*record.optional, "project_id"}
+        needed = [name for name in record.fields if record.requires(name) or name in texts]
+        others = [name for name in record.fields if name not in needed]
+        table.append((f"`{kind}`", _fields(needed, record), _fields(others, record)))
+    return _table(("`kind`", "needs", "can also have"), table)
+
+
+def _fields(names: Iterable[str], record: RecordType) -> str:
+    values = {name: f" ({', '.join(choices)})" for name, choices in record.choices.items()}
+    return ", ".join(f"`{name}`{values.get(name, '')}" for name in names)
+
+
 def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [heading, tuple("---" for _ in heading), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -212,6 +229,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "resources": _resources,
     "settings": settings_tables,
     "errors": _errors,
+    "records": _records,
 }
 """What generates each section."""
 

@@ -85,8 +85,8 @@ def _check_exposure(settings: HTTPSettings, host: str, *, allow_anyone: bool, al
     if not (settings.has_sign_in or allow_anyone):
         raise Misuse(
             f"Other machines can reach {host}, and no sign-in is configured. Set QUILT_MCP_JWT_JWKS_URL, "
-            f"QUILT_MCP_JWT_PUBLIC_KEY or QUILT_MCP_OIDC_CONFIG_URL. To let everyone who can reach it read with your "
-            f"login, add {ALLOW_ANYONE}."
+            "QUILT_MCP_JWT_PUBLIC_KEY, QUILT_MCP_INTROSPECTION_URL or QUILT_MCP_OIDC_CONFIG_URL. To let everyone who "
+            f"can reach it read with your login, add {ALLOW_ANYONE}."
         )
 
 

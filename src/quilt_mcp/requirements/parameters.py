@@ -256,12 +256,12 @@ def refuse_value(
     """Return the failure for a value that a parameter cannot have."""
     shown = ", ".join(list(allowed)[:MAX_SHOWN]) + (", …" if len(allowed) > MAX_SHOWN else "")
     by_folded = {one.casefold(): one for one in allowed}
-    near = get_close_matches(value.casefold(), by_folded, n=1)
-    actions = [f"Did you mean {by_folded[one]}?" for one in near]
+    actions = [f"Did you mean {by_folded[one]}?" for one in get_close_matches(value.casefold(), by_folded, n=1)]
+    without = "the default order" if name == "sort" else "all"
     return InvalidTemplateVariable(
         f"`{name}` must be one of {shown}." if shown else f"`{name}` has no allowed values here.",
         details=f"It was {value!a}.",
-        suggested_actions=[*actions, *([more] if more else []), f"Omit `{name}` for all."],
+        suggested_actions=[*actions, *([more] if more else []), f"Omit `{name}` for {without}."],
     )
 
 

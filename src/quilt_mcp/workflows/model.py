@@ -96,7 +96,7 @@ class Workflow(TypedDict):
     steps: list[Step]
     """All of them."""
     execution_log: list[LogEntry]
-    """The newest updates of steps."""
+    """The newest updates of steps, at most 100."""
 
 
 class WorkflowRuleError(ValueError):

@@ -236,7 +236,7 @@ class WorkflowReport(TypedDict):
     can_proceed: bool
     """Whether there are any."""
     recent_activity: list[LogEntry]
-    """The last log entries."""
+    """The last log entries, at most 5."""
     recommendations: list[str]
     """What to do next."""
 
