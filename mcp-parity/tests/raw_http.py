@@ -17,6 +17,7 @@ def _head(status: str, headers: str = "", body: bytes = b"") -> bytes:
 JSON = "content-type: application/json\r\n"
 STREAM = _head("200 OK", "content-type: text/event-stream\r\n")
 BEARER = 'www-authenticate: Bearer realm="shop"\r\n'
+REFUSAL = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "no"}}'
 SCOPE = 'www-authenticate: Bearer error="insufficient_scope", scope="files:read"\r\n'
 
 
@@ -46,9 +47,13 @@ FAULTS = {
     "redirects for ever": Fault(_head("307 Temporary Redirect", "location: /mcp\r\n")),
     "redirects elsewhere": Fault(_head("307 Temporary Redirect", "location: http://127.0.0.1:9/other\r\n")),
     "wants a login": Fault(_head("401 Unauthorized", BEARER)),
+    "wants a token": Fault(_head("401 Unauthorized", JSON, REFUSAL)),
     "wants another scope": Fault(_head("403 Forbidden", SCOPE)),
     "fails": Fault(_head("503 Service Unavailable")),
 }
+
+
+ASKS_FIRST = "asks before it answers"
 
 
 class RawServer:
@@ -58,6 +63,7 @@ class RawServer:
         self._fault = fault
         self._when = when
         self._error = refusal
+        self._is_answered = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close the connection."""
@@ -68,6 +74,14 @@ class RawServer:
             request = json.loads(body) if body.startswith(b"{") else {}
             if head.startswith("GET ") and self._when != "GET":
                 writer.write(_head("405 Method Not Allowed"))
+            elif self._fault == ASKS_FIRST and request.get("method") == self._when:
+                self._is_answered.clear()
+                writer.write(STREAM + b'data: {"jsonrpc": "2.0", "id": "x", "method": "ping"}\n\n')
+                await self._is_answered.wait()
+                writer.write(b"data: %b\n\n" % _answer(request, self._error).partition(b"\r\n\r\n")[2])
+            elif "result" in request:
+                self._is_answered.set()
+                writer.write(_head("202 Accepted"))
             elif self._fault and self._when in ("", request.get("method", "GET")):
                 await self._fail(writer)
             else:
@@ -86,7 +100,7 @@ class RawServer:
 
 
 def _answer(request: dict[str, Any], refusal: dict[str, Any]) -> bytes:
-    if "id" not in request:
+    if not {"id", "method"} <= request.keys():
         return _head("202 Accepted")
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
     method = METHODS.get(request["method"])

@@ -134,6 +134,7 @@ def read_rows(content: dict[str, Any]) -> list[Any]:
         "has a key twice": '{"id": 1, "id": 2}',
         "has a number that is too large": '{"id": 1e400}',
         "announces JSON": "host: x",
+        "is nested deeply": f"{'[' * 500}{time.monotonic_ns()}{']' * 500}",
         "is huge": f'"{"x" * LARGEST}"' if FAULT == "is huge" else "",
     }
     found = [content | {"text": texts.get(FAULT, json.dumps(rows))}]
@@ -185,6 +186,7 @@ METHODS = {
 }
 
 
+WAITS = "waits at its start"
 AT_ITS_START = {"ends at its start": "no such file: rows.db", "wants a key at its start": "set API_KEY"}
 """What the server says on stderr before it ends."""
 
@@ -193,6 +195,8 @@ def main() -> None:
     """Answer until stdin ends."""
     if FAULT in AT_ITS_START:
         sys.exit(AT_ITS_START[FAULT])
+    if FAULT == WAITS:
+        sys.exit(sys.stdin.readlines() and "reading credentials")
     for line in sys.stdin:
         request = json.loads(line)
         assert None not in request.values()  # what has no value is not sent

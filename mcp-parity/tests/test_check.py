@@ -3,6 +3,7 @@
 import json
 import logging
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from mcp_parity.cli import main
 from tests.project import SERVER
+from tests.raw_server import WAITS
 from tests.serving import serve
 
 RAW = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'raw_server.py'))}"
@@ -28,6 +30,7 @@ FAULTS = {
         1,
         'error    raw://rows: announced as application/json, but the text is not JSON: the key "id"',
     ),
+    "is nested deeply": (1, "but the text is not JSON: it is nested too deeply"),
     "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
     "has another base64": (1, "error    raw://blob: the blob is not base64: "),
     "has text and bytes": (1, "error    raw://blob: a content has both text and blob"),
@@ -108,6 +111,23 @@ def test_the_check_of_a_server_that_hangs_ends(
     status, text = check(capsysbinary, *QUICK, "--limit", "0.5", "--timeout", "1", RAW)
     assert status == (2 if fault == "hangs at its start" else 1)
     assert "the server does not answer within 0.5 s" in text
+
+
+def test_a_server_that_waits_has_not_ended_for_lack_of_a_login(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", WAITS)
+    status, text = check(capsysbinary, *QUICK, "--limit", "0.3", RAW)  # it never answers
+    assert (status, "ended" in text, "login" in text) == (2, False, False), text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is full")
+def test_a_full_disk_is_named_in_a_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mcp_parity.cli", "check", "true"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, b"mcp-parity check: [Errno 28] No space left on device\n")
 
 
 def test_hostile_texts_stay_texts(

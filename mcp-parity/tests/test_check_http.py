@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.raw_http import serve_raw
+from tests.raw_http import ASKS_FIRST, serve_raw
 from tests.test_check import QUICK, check
 
 SHORT = [*QUICK, "--limit", "0.3", "--timeout", "2"]  # a server that hangs never answers
@@ -28,6 +28,7 @@ FAULTS = {
     "redirects for ever": "/mcp not followed; use that URL as the endpoint if it is the intended server (HTTP 307",
     "redirects elsewhere": "Redirect to http://127.0.0.1:9/other not followed; ",
     "wants a login": TOKEN,
+    "wants a token": "it needs a login (HTTP 401 Unauthorized, application/json): give",
     "wants another scope": '(HTTP 403 Forbidden, Bearer error="insufficient_scope", scope="files:read"): give',
     "fails": "Server returned an error response (HTTP 503 Service Unavailable)",
 }
@@ -64,6 +65,12 @@ def test_a_flood_ends_at_the_usual_limits(fault: str, capsysbinary: pytest.Captu
 @pytest.mark.parametrize("fault", ["never answers", "has comments without end", "wants a login", "is a page"])
 def test_a_server_can_refuse_notifications_in_any_way(fault: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     with serve_raw(fault, "GET") as url:
+        status, text = check(capsysbinary, *SMALL, url)
+    assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong.")
+
+
+def test_a_server_can_ask_before_it_answers(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with serve_raw(ASKS_FIRST, "resources/read") as url:
         status, text = check(capsysbinary, *SMALL, url)
     assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong.")
 

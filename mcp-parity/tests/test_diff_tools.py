@@ -81,6 +81,10 @@ CHANGES: dict[str, tuple[Callable[[list[Tool]], Any], list[str]]] = {
         lambda tools: get_resource_input(tools)["uri"].update(minLength=1),
         ["- *breaking*: argument `uri` has another `minLength`: `null` → `1`"],
     ),
+    "an argument without a description is required": (
+        lambda tools: tools[0]["inputSchema"].update(required=["other"]),
+        ["- *breaking*: argument `other` is now required"],
+    ),
     "no limit": (
         lambda tools: get_resource_input(tools)["uri"].pop("maxLength"),
         ["- *compatible*: argument `uri` has another `maxLength`: `200` → `null`"],

@@ -1,6 +1,7 @@
 """The names of the goldens."""
 
 from itertools import combinations
+from pathlib import PurePosixPath
 
 from mcp_parity.settings import Names
 
@@ -20,6 +21,8 @@ URIS = [
     "shop://" + "x" * 299 + "y",
     "shop://ä",
     "shop://a%2Fb",
+    "shop://c",
+    "shop://c.json/d",
 ]
 
 
@@ -35,6 +38,12 @@ def test_all_names_differ_in_all_worlds_on_a_disk_that_ignores_case() -> None:
     made = [name(uri, world) for uri in URIS for world in ("", "member") for name in (names.data, names.error)]
     assert [pair for pair in combinations(made, 2) if pair[0].casefold() == pair[1].casefold()] == []
     assert names.all(["", "member"]) >= set(made)
+
+
+def test_no_folder_has_the_name_of_a_golden() -> None:
+    names = Names(URIS)
+    made = {f"{name(uri, '')}.json".casefold() for uri in URIS for name in (names.data, names.error)}
+    assert not made & {str(folder) for one in made for folder in PurePosixPath(one).parents}
 
 
 def test_names_stay_in_the_directory_of_the_goldens() -> None:

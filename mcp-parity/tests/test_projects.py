@@ -11,7 +11,7 @@ import pytest
 from anyio import create_task_group, to_thread
 
 from mcp_parity import serving
-from tests.project import Project
+from tests.project import CONFIGURATION, SERVER, Project
 from tests.serving import serve
 
 
@@ -256,6 +256,25 @@ def test_without_the_tool_resources_read_alone_is_pinned_and_gives_the_same_answ
     assert "9 passed, 1 skipped" in output
     assert {name: text for name, text in pinned.files.items() if "/data/" in name} == before
     assert pinned.golden("data/shop/status")["contents"][0]["data"]["orders"] == 3
+
+
+@pytest.mark.parametrize("parameter", ["number: int", "uri: str"])
+def test_a_tool_of_this_name_need_not_list_or_even_read_resources(parameter: str, project: Project) -> None:
+    project.write("server.py", SERVER.partition("def add_get_resource")[0] + OTHER_TOOL.format(parameter=parameter))
+    project.write("pyproject.toml", CONFIGURATION)
+    for run in (project.update, project.run):
+        status, output = run("-k", "status or lists")
+        assert status == 0, output
+
+
+OTHER_TOOL = """
+@mcp.tool
+async def get_resource({parameter}) -> ToolResult:
+    [content] = (await mcp.read_resource(uri)).contents
+    body = {{"success": True, "uri": uri, "mime_type": content.mime_type, "text": None, "contents": None}}
+    body["data"] = json.loads(content.content)
+    return ToolResult(content=json.dumps(body), structured_content=body)
+"""
 
 
 def test_any_tool_can_be_the_second_surface(project: Project) -> None:

@@ -138,8 +138,11 @@ def test_a_transport_can_sign_in(project: Project) -> None:
     assert status == 0, output
 
 
+TOOL = "@mcp.tool(description='Adds.\\r\\nMore.', meta={'by': 'Ada\\rB'})\n"
+
+
 def test_a_server_without_resources_is_pinned(project: Project) -> None:
-    project.write("server.py", "from fastmcp import FastMCP\n\nmcp = FastMCP('none')\n\n@mcp.tool\ndef add(): ...\n")
+    project.write("server.py", f"from fastmcp import FastMCP\n\nmcp = FastMCP('none')\n\n{TOOL}def add(): ...\n")
     project.write("pyproject.toml", '[tool.pytest.ini_options]\nmcp_server = "server:mcp"\n')
     status, output = project.update()
     assert status == 0, output

@@ -77,6 +77,17 @@ def test_a_full_stdout_gives_one_line(arguments: list[str], unbuffered: str, env
 
 
 @pytest.mark.soak
+def test_a_client_over_stdio_whose_disk_is_full_gives_one_line(environment: dict[str, str]) -> None:
+    variables = environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"}
+    ping = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    with Path("/dev/full").open("wb") as full:
+        command = [executable(), "serve"]
+        found = subprocess.run(command, env=variables, input=ping, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (found.returncode, found.stderr.count(b"\n")) == (1, 1)
+    assert found.stderr.endswith(b"stdout: No space left on device\n")
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("arguments", [["list"], ["get", "requirements://epics", "--json"], ["serve"]], ids=" ".join)
 def test_without_stdout_a_command_works(arguments: list[str], environment: dict[str, str]) -> None:
     found = run(*WITHOUT, ">&-", executable(), *arguments, environment=environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"})

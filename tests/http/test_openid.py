@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 import threading
 import time
 from base64 import urlsafe_b64encode
@@ -30,6 +31,7 @@ from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
 from quilt_mcp.http.openid import CLIENTS, LocalSignIns, SignInStore, delete_expired
 from quilt_mcp.http.shared_state import SharedSignIns
+from quilt_mcp.http.tokens import ANSWER_BYTES
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
@@ -50,6 +52,7 @@ class Provider:
         self.pair = RSAKeyPair.generate()
         self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
+        self.metadata: dict[str, Any] = {}
         self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.server = LoopbackServer(self._respond, 0)
@@ -81,7 +84,7 @@ class Provider:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }
-        return Answer(HTTPStatus.OK, found)
+        return Answer(HTTPStatus.OK, found | self.metadata)
 
     def settings(self, secret: str = SECRET) -> Settings:
         return Settings(
@@ -188,6 +191,36 @@ async def test_the_server_is_not_ready_without_the_keys_of_the_provider(provider
     provider.keys = {}
     with pytest.raises(Unavailable):
         await find_checks(create_auth(provider.settings()))["token-issuer"]()
+
+
+async def test_a_browser_consents_behind_a_proxy_that_ends_tls(provider: Provider) -> None:
+    async with shop(provider.settings()) as (client, _):  # over HTTP, as from the proxy
+        began = await start_sign_in(client, await client_id(client))
+        page = await client.get(began.headers["location"].removeprefix(PUBLIC))
+        form = dict(re.findall(r'name="(txn_id|csrf_token)"\s+value="([^"]+)"', page.text)) | {"action": "approve"}
+        cookie = page.headers["set-cookie"].partition(";")[0]
+        for origin, status in (("https://attacker.example.com", HTTPStatus.FORBIDDEN), (PUBLIC, HTTPStatus.FOUND)):
+            answer = await client.post("/consent", data=form, headers={"Origin": origin, "Cookie": cookie})
+            assert answer.status_code == status, answer.text
+        assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
+
+
+def test_metadata_of_another_issuer_are_used_with_a_warning(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_auth(provider.settings())
+    assert f"QUILT_MCP_OIDC_CONFIG_URL is of {provider.url}, but names the issuer '{ISSUER}'" in caplog.text
+    caplog.clear()
+    for issuer in (provider.url, f"{provider.url}/"):  # of which some providers have the slash
+        provider.metadata = {"issuer": issuer}
+        create_auth(provider.settings())
+    assert "names the issuer" not in caplog.text
+
+
+def test_metadata_have_a_limited_length(provider: Provider) -> None:
+    provider.metadata = {"claims_supported": ["x" * ANSWER_BYTES]}
+    with pytest.raises(MisconfiguredSignIn, match="cannot read the OpenID configuration"):
+        create_auth(provider.settings())
 
 
 async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(provider: Provider, home: Path) -> None:

@@ -96,19 +96,18 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     if result.is_error:
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
     images = [block.data for block in result.content if isinstance(block, mcp_types.ImageContent)]
-    parts = body.get("contents", [body])
+    parts = [body] if body.get("contents") is None else body["contents"]
     shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
     return ToolAnswer(refused=False, message="", contents=shown, body=body)
 
 
 def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
-    if "data" in part:
-        return {"data": part["data"]}
-    if "text" in part:
+    given = {name for name, value in part.items() if value is not None}
+    if "text" in given and "data" not in given:
         return show_text(part["text"])
-    if "blob" in part or images:
-        return show_blob(part["blob"] if "blob" in part else images.pop(0), part.get("mime_type"))
-    return {}
+    if "data" not in given and ("blob" in given or images):
+        return show_blob(part["blob"] if "blob" in given else images.pop(0), part.get("mime_type"))
+    return {"data": part["data"]} if "data" in part else {}
 
 
 def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

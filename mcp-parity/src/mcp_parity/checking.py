@@ -21,7 +21,7 @@ from syrupy.types import SnapshotIndex
 from mcp_parity import listing
 from mcp_parity.answers import Answer, check_listed, check_stable, observe
 from mcp_parity.serving import AnyClient, converse
-from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings
+from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings, parse_rows
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
 
 
@@ -187,7 +187,9 @@ class Check:
                 found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
             if start := listing.describe_start(client, self.settings.start):
                 found["server"] = start
-            if await self._find_tool(client) == listing.OWN_TOOL:
+            tool = next((one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}})
+            lists = "uri" not in (tool["inputSchema"].get("required") or ())
+            if lists and await self._find_tool(client) == listing.OWN_TOOL:
                 body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
                 found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
             return found
@@ -227,7 +229,8 @@ class Check:
             raise ContractError(f"there is no {shown}: {UPDATE}")
         if path.read_text(encoding="utf-8") == text:
             return
-        lines = listing.describe_changes(listing.read_rows(self.settings), live, self.settings.columns, shown)
+        rows = parse_rows(text)[0]
+        lines = listing.describe_changes(listing.read_rows(self.settings), rows, self.settings.columns, shown)
         lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
         raise ContractError("\n".join(lines))
 
@@ -259,11 +262,11 @@ class Check:
     async def _find_tool(self, client: AnyClient) -> str:
         """Return the tool that is the second surface; empty if there is none."""
         wanted = self.settings.tool or listing.OWN_TOOL
-        if wanted in {tool["name"] for tool in await listing.get_list(client, "tools")}:
-            return wanted
-        if self.settings.tool:
+        tools = {tool["name"]: tool["inputSchema"] for tool in await listing.get_list(client, "tools")}
+        if self.settings.tool and wanted not in tools:
             raise ContractError(f"mcp_tool = {wanted}: the server has no such tool")
-        return ""
+        takes_uri = self.settings.tool or "uri" in (tools.get(wanted, {}).get("properties") or ())
+        return wanted if takes_uri else ""
 
     def _compare(
         self, subject: str, value: Any, kind: Callable[[str, str], str], other: Callable[[str, str], str] | None

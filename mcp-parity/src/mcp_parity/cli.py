@@ -25,12 +25,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def main(given: list[str] | None = None) -> int:
-    """Run a command, print what it found, and return the exit status.
-
-    `diff` returns 0 if there are no breaking changes or the changelog announces them, 1 if it does not, and 2 if the
-    revisions cannot be compared. `check` returns 0 without errors, 1 with errors, 2 without a
-    connection, and 3 if there is none for lack of a login.
-    """
+    """Run a command, print what it found, and return the exit status, which README.md describes."""
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="diff|check", dest="command", parser_class=_OneLineParser)
     diff = commands.add_parser("diff", help="describe the changes between two git revisions for clients")
@@ -51,9 +46,9 @@ def main(given: list[str] | None = None) -> int:
         text, page, status = compare(base, head, first=arguments.first)
         if arguments.html:
             arguments.html.write_text(page, encoding="utf-8")
+        _print(text)
     except (Unreadable, OSError) as problem:
         diff.error(str(problem))
-    _print(text)
     return status
 
 
@@ -62,8 +57,10 @@ def _print(text: str) -> None:
     try:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
-    except BrokenPipeError:  # to write what is left at the exit would fail again
+    except OSError as error:  # to write what is left at the exit would fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise
 
 
 def _add_check(commands: Any) -> argparse.ArgumentParser:
@@ -119,9 +116,9 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
             disconnect([server])
         if arguments.html:
             arguments.html.write_text(write_page(report), encoding="utf-8")
+        _print(report.to_json() if arguments.json else write_text(report))
     except (ContractError, OSError) as problem:
         parser.error(str(problem))
-    _print(report.to_json() if arguments.json else write_text(report))
     return report.status
 
 
@@ -133,10 +130,7 @@ def _parse_header(line: str) -> tuple[str, str]:
 
 
 def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str, str, int]:
-    """Return the summary as Markdown and as HTML, and the exit status.
-
-    With `first`, only `head` has a contract.
-    """
+    """Return the summary as Markdown and as HTML, and the exit status. With `first`, only `head` has a contract."""
     changelog = head.places.changelog
     if lacking := head.find_lacking():
         raise Unreadable(f"{lacking}; run pytest --snapshot-update, and commit what it writes")

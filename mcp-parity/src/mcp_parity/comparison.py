@@ -273,13 +273,14 @@ def _choices(schema: Schema) -> dict[str, str] | None:
 
 def _property_changes(before: Schema, after: Schema, direction: Direction, path: str) -> Iterator[Change]:
     was, now = before.get("properties", {}), after.get("properties", {})
-    for name in sorted(was.keys() | now.keys()):
+    needed = [{one for one in schema.get("required", []) if isinstance(one, str)} for schema in (before, after)]
+    for name in sorted(was.keys() | now.keys() | needed[0] | needed[1]):
         inner = f"{path}.{name}" if path else name
         thing = f"{direction.noun} {code(inner)}"
-        required = [name in schema.get("required", []) for schema in (before, after)]
-        if name not in now:
+        required = [name in names for names in needed]
+        if name in was and name not in now:
             yield Change(Kind.BREAKING, thing, "is gone")
-        elif name not in was:
+        elif name in now and name not in was:
             kind = direction.narrower if required[1] else Kind.COMPATIBLE
             yield Change(kind, thing, "is new and required" if required[1] else "is new")
         else:
@@ -287,7 +288,7 @@ def _property_changes(before: Schema, after: Schema, direction: Direction, path:
                 yield Change(direction.narrower, thing, "is now required")
             if required == [True, False]:
                 yield Change(direction.wider, thing, "is now optional")
-            yield from schema_changes(was[name], now[name], direction, inner)
+            yield from schema_changes(was.get(name), now.get(name), direction, inner)
 
 
 SCHEMAS = {"inputSchema": INPUT, "outputSchema": OUTPUT}

@@ -59,11 +59,7 @@ async def get_list(client: AnyClient, name: str) -> list[dict[str, Any]]:
 
 
 async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
-    """Return the entries of each page of a list.
-
-    Raises:
-        ContractError: a page occurs twice, or the pages do not end.
-    """
+    """Return the entries of each page of a list. If one occurs twice, or they do not end, it is a ContractError."""
     request, field, _ = LISTS[name]
     cursors: list[str] = []
     pages: list[list[dict[str, Any]]] = []
@@ -142,16 +138,13 @@ def write_rows(rows: list[Row], columns: tuple[str, ...]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    # a file that is read as text has no \r
+    writer.writerows({name: value.replace("\r", "") for name, value in row.items()} for row in rows)
     return out.getvalue()
 
 
 async def list_components(client: AnyClient, settings: Settings, server: Any) -> list[Component]:
-    """Return everything that the server lists: resources, then templates, then tools, sorted by URI or name.
-
-    Raises:
-        ContractError: a pattern of `mcp_exclude` matches nothing.
-    """
+    """Return everything that the server lists: resources, then templates, then tools, sorted by URI or name."""
     resources = await get_list(client, "resources")
     found = [Component(_resource_row("resource", one, one["uri"], [], one["uri"]), one) for one in resources]
     for template in await get_list(client, "resource-templates"):

@@ -130,11 +130,7 @@ def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[A
 
 
 def converse(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
-    """Talk with the server as `ask` does.
-
-    Raises:
-        ContractError: the server cannot be reached, does not answer in time, or writes what is no message to stdout.
-    """
+    """Talk with the server as `ask` does. What it writes to stdout that is no message is a ContractError too."""
     result = ask(server, settings, talk, about)
     if isinstance(server, Command) and (noise := server.take_noise()):
         raise ContractError(f"{about}: {noise}")

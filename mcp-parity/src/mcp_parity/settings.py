@@ -139,8 +139,9 @@ def _hash(text: str) -> str:
 
 def _path(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
-    parts = map(_part, [scheme, *rest.split("/")] if separator else uri.lstrip("/").split("/"))
-    return "/".join(parts if separator else ["-", *parts])
+    *folders, name = map(_part, [scheme, *rest.split("/")] if separator else uri.lstrip("/").split("/"))
+    folders = [re.sub(r"(?i)\.(json)$", r"%2E\1", one) for one in folders]  # else one could be the golden of another
+    return "/".join([*([] if separator else "-"), *folders, name])
 
 
 def _part(part: str) -> str:

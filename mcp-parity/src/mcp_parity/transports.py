@@ -50,13 +50,14 @@ class Command(ClientTransport):
         self.noise: list[str] = []
         self.all_noise: list[str] = []
         self._reported = 0
+        self._stopped = False
 
     @asynccontextmanager
     async def connect_session(
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
     ) -> AsyncIterator[ClientSession]:
         options = transport_options or TransportOptions()
-        self.noise, self._reported = [], 0
+        self.noise, self._reported, self._stopped = [], 0, False
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -125,8 +126,8 @@ class Command(ClientTransport):
 
     @property
     def ended(self) -> int | None:
-        """The exit status of the process; None while it runs."""
-        return self._process.returncode if self._process else None
+        """The exit status of a process that has ended by itself; None while it runs."""
+        return self._process.returncode if self._process and not self._stopped else None
 
     def last_error(self) -> str:
         """Return the last line of stderr; empty if there is none, or if nobody keeps them."""
@@ -138,6 +139,7 @@ class Command(ClientTransport):
         return lines[-1] if lines else ""
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        self._stopped = self._stopped or process.returncode is None
         if process.stdin:
             process.stdin.close()
         await _wait_for_end(process)
@@ -147,6 +149,7 @@ class Command(ClientTransport):
         """Kill the process and all that it started. Nothing happens if they have ended."""
         if self._process is None:
             return
+        self._stopped = self._stopped or self._process.returncode is None
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._process.kill()
@@ -169,6 +172,7 @@ async def _write(process: asyncio.subprocess.Process, sent: Sent, received: Rece
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
     except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        await _wait_for_end(process)
         await received.aclose()  # the session sees that the connection has ended
 
 
@@ -193,8 +197,8 @@ class Exchange:
 
     @property
     def is_message(self) -> bool:
-        """Whether the server answered with a message of MCP."""
-        return b'"jsonrpc"' in self.start
+        """Whether the server answered with a message of MCP, and does not want a login."""
+        return b'"jsonrpc"' in self.start and not self.wants_login
 
     def __str__(self) -> str:
         """Return it as a part of a sentence."""
@@ -253,7 +257,8 @@ class Remote(StreamableHttpTransport):
     async def _begin(self, request: httpx2.Request) -> None:
         if request.method != "POST" or "seen" in request.extensions:  # a redirect and a second try are the same request
             return
-        if b'"jsonrpc"' in request.content and "id" in json.loads(request.content):  # no login, and no notification
+        # a login, a notification and an answer to the server are no such request
+        if b'"jsonrpc"' in request.content and {"id", "method"} <= json.loads(request.content).keys():
             request.extensions["seen"] = self.last = Exchange()
 
     async def _note(self, response: httpx2.Response) -> None:

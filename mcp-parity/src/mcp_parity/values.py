@@ -19,6 +19,7 @@ _LONGEST_VALUE = 80
 _LONGEST_ITEM = 300
 _BEFORE = 20  # characters that are shown before the first difference
 _MOST_LINES = 12
+_DEEPEST = 200  # levels, of which comparing takes several calls each
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
 
 
@@ -199,10 +200,15 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError: it is not JSON, or clients read it differently: NaN, infinity, 1e400, or a key that occurs twice.
     """
-    try:
-        return json.loads(text, object_pairs_hook=_read_object, parse_constant=_refuse, parse_float=_read_float)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    with suppress(RecursionError):
+        found = json.loads(text, object_pairs_hook=_read_object, parse_constant=_refuse, parse_float=_read_float)
+        values = [[found]]
+        for _ in range(_DEEPEST):
+            values = [inner for one in values for inner in (one.values() if isinstance(one, dict) else one)]
+            values = [one for one in values if isinstance(one, dict | list)]
+            if not values:
+                return found
+    raise ValueError("it is nested too deeply")
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def serve_stdio(demo: str | None = None) -> int:
     with start_server(settings, demo) as mcp:
         with audit_stdio(mcp) as requests:
             run_stdio(mcp, client, requests, seconds_to_finish=settings.deadline_seconds)
-        return 0
+        return client.status if client else 0
 
 
 class Client:
@@ -66,6 +66,8 @@ class Client:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
         self._lock = Lock()
+        self.status = 0
+        """The exit status of the process: 1 if answers cannot be written, such as to a full disk."""
 
     def read_lines(self) -> Iterator[bytes]:
         """Yield the lines that the client sends, without their line breaks."""
@@ -95,6 +97,11 @@ class Client:
                     left = left[os.write(self._output, left) :]
                 except BlockingIOError:
                     select.select((), (self._output,), ())
+                except OSError as error:
+                    if not isinstance(error, BrokenPipeError):
+                        self.status = 1
+                        logger.error("stdout: %s", error.strerror)  # noqa: TRY400 - the message is the reason
+                    raise BrokenPipeError from error
 
     def is_there(self) -> bool:
         """Return whether the client can receive answers. On Windows, only a write shows that it cannot."""

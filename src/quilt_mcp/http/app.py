@@ -179,14 +179,15 @@ def create_application(
     """
     leaving, metrics = c_bool() if leaving is None else leaving, metrics or Metrics()
     add_routes(mcp, Readiness({**checks, **find_checks(mcp.auth)}, leaving=leaving), metrics, settings.metrics_token)
-    public = [urlsplit(str(settings.public_url)).hostname] if settings.public_url else []
+    public = [urlsplit(str(settings.public_url))] if settings.public_url else []
     app = mcp.http_app(
         transport=transport,
         json_response=True,
         stateless_http=transport == "http",
         host_origin_protection=True,
-        allowed_hosts=[host, *filter(None, public), *settings.allowed_hosts],
-        allowed_origins=list(settings.allowed_origins) or None,
+        allowed_hosts=[host, *(one.hostname for one in public if one.hostname), *settings.allowed_hosts],
+        # the page that asks for consent to a sign-in; the proxy before it can speak HTTP with this server
+        allowed_origins=[*settings.allowed_origins, *(f"{one.scheme}://{one.netloc}" for one in public)] or None,
     )
     add_layers(
         app,

@@ -25,6 +25,7 @@ from cryptography.fernet import Fernet
 from fastmcp.server.auth import OIDCProxy, TokenVerifier
 from fastmcp.server.auth.jwt_issuer import derive_jwt_key
 from fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client, OAuthError
+from fastmcp.server.auth.oidc_proxy import OIDCConfiguration
 from key_value.aio.errors import DeserializationError, KeyValueStoreError
 from key_value.aio.protocols import AsyncKeyValue
 from key_value.aio.stores.filetree import (
@@ -36,9 +37,10 @@ from key_value.aio.wrappers.encryption import FernetEncryptionWrapper
 from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
 from mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyHttpUrl
 
 from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
-from quilt_mcp.http.tokens import StrictJWTVerifier
+from quilt_mcp.http.tokens import ANSWER_BYTES, StrictJWTVerifier
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +158,22 @@ class OpenIDProxy(OIDCProxy):
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
         super().__init__(client_id=client_id, client_secret=client_secret, client_storage=store, **options)
+
+    def get_oidc_configuration(self, config_url: AnyHttpUrl, *_: object) -> OIDCConfiguration:
+        """Read the provider's metadata. FastMCP would read any number of bytes for any time."""
+        until = time.monotonic() + PROVIDER_SECONDS
+        content = bytearray()
+        with httpx2.stream("GET", str(config_url), timeout=PROVIDER_SECONDS) as response:
+            response.raise_for_status()
+            for piece in response.iter_bytes():
+                content += piece
+                if len(content) > ANSWER_BYTES or time.monotonic() > until:
+                    raise ValueError("it is too long, or takes too long")
+        found = OIDCConfiguration.model_validate_json(content)
+        expected = str(config_url).removesuffix("/.well-known/openid-configuration")
+        if str(found.issuer).rstrip("/") != expected.rstrip("/"):  # OpenID Connect Discovery 1.0, 4.3
+            logger.warning("QUILT_MCP_OIDC_CONFIG_URL is of %s, but names the issuer %r", expected, str(found.issuer))
+        return found
 
     def get_token_verifier(
         self,
