@@ -196,7 +196,8 @@ def main() -> None:
     if FAULT in AT_ITS_START:
         sys.exit(AT_ITS_START[FAULT])
     if FAULT == WAITS:
-        sys.exit(sys.stdin.readlines() and "reading credentials")
+        sys.stdin.readlines()
+        sys.exit("reading credentials")
     for line in sys.stdin:
         request = json.loads(line)
         assert None not in request.values()  # what has no value is not sent

@@ -187,7 +187,9 @@ class Check:
                 found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
             if start := listing.describe_start(client, self.settings.start):
                 found["server"] = start
-            tool = next((one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}})
+            tool: dict[str, Any] = next(
+                (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
+            )
             lists = "uri" not in (tool["inputSchema"].get("required") or ())
             if lists and await self._find_tool(client) == listing.OWN_TOOL:
                 body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}

@@ -202,7 +202,7 @@ def read_json(text: str) -> Any:
     """
     with suppress(RecursionError):
         found = json.loads(text, object_pairs_hook=_read_object, parse_constant=_refuse, parse_float=_read_float)
-        values = [[found]]
+        values: list[Any] = [[found]]
         for _ in range(_DEEPEST):
             values = [inner for one in values for inner in (one.values() if isinstance(one, dict) else one)]
             values = [one for one in values if isinstance(one, dict | list)]
