@@ -515,6 +515,8 @@ def test_claim_about_an_object_needs_that_no_function_changes_a_part_of_it(class
         ("int", "type(x) is E", "unknown"),
         ("tuple[int, int]", "isinstance(x, P)", "unknown"),
         ("P", "isinstance(x, P) and x is None", "verified"),
+        ("K", "x.n in (0, 1, 2) and str(x.n) == 'True'", "unknown"),
+        ("K", "x is None", "verified"),
     ],
 )
 def test_claim_needs_that_the_code_does_not_tell_subclasses_from_the_type_of_a_parameter(
@@ -527,6 +529,10 @@ class E(IntEnum): A = 1
 class P(NamedTuple):
     a: int
     b: int
+class K:
+    def __init__(self, n: int) -> None:
+        self.n = n
+    def __copy__(self): raise KeyError
 T = {annotation}
 def f(x: T) -> bool:
     'post: not _'

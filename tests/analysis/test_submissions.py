@@ -560,6 +560,20 @@ async def test_versions_share_nothing_that_one_of_them_changes(before: str, read
     )
 
 
+@pytest.mark.parametrize(
+    ("imports", "name"), [("import m", "m.C"), ("from m import C as B", "B"), ("class A:\n  class C: n = 0", "A.C")]
+)
+async def test_versions_share_the_classes_of_other_files_and_within_classes(
+    imports: str, name: str, sandbox: Sandbox
+) -> None:
+    text = f"{imports}\ndef f(c: {name}) -> int:\n    return c.n\n"
+    new = f"{text.replace('c.n', 'c.n + 0')}\nclass Later({name}): pass\n"
+    names = {"function_a": "f", "function_b": "f"}
+    files = {"m": "class C: n = 0\n"}
+    answer = await ask(sandbox, new, tool="compare_functions", old_code=text, files=files, seconds=SECONDS, **names)
+    assert answer["status"] == "equivalent", answer
+
+
 async def test_versions_of_a_function_with_another_subclass_are_not_compared(sandbox: Sandbox) -> None:
     text = "class A: pass\nclass B(A): n = 1\ndef f(a: A): return isinstance(a, B)\n"
     names = {"function_a": "f", "function_b": "f"}

@@ -350,16 +350,19 @@ def _give_bools(annotation: Annotation, value: Any) -> Any:
 
 
 def _give_bools_to_object(value: Any) -> Any:
-    cls = type(value)
-    if cls.__module__ != MODULE_NAME or isinstance(value, Enum):
+    cls: Any = type(value)
+    if cls.__module__ != MODULE_NAME or isinstance(value, Enum) or cls.__new__ is not object.__new__:
         return value
     # a constructor that stores a parameter usually gives the attribute its name
-    hints = typing.get_type_hints(cls if dataclasses.is_dataclass(value) else cls.__init__)
+    try:
+        hints = typing.get_type_hints(cls if dataclasses.is_dataclass(value) else cls.__init__)
+    except (NameError, TypeError, AttributeError):  # of a name that the code does not have
+        return value
     known = read_attributes(value)
     parts = {name: _give_bools(hints.get(name), one) for name, one in known.items()}
     if _is_same(parts.values(), known.values()):
         return value
-    made = copy.copy(value)
+    made: object = object.__new__(cls)  # a copy would run `__copy__` of the code
     for name, part in parts.items():
         object.__setattr__(made, name, part)  # the class can be frozen
     return made

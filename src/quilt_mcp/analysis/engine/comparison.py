@@ -309,12 +309,15 @@ def _merge_parameters(left: Parameter, right: Parameter) -> Parameter:
 
 
 def _check_classes(parameters: Iterable[Parameter], old: Loaded, new: Loaded) -> None:
-    """Refuse parameters that can be objects of a class, also of a subclass, that the versions do not share."""
+    """Refuse parameters that can be objects of a class, or a subclass, that both versions have and do not share."""
     for parameter in parameters:
         classes: dict[type, None] = {}
         collect_classes(parameter.annotation, classes)
         for one in classes:
-            if not all(vars(version.module).get(one.__name__) is one for version in (old, new)):
+            name = one.__qualname__.partition(".")[0]  # of the class around it, if there is one
+            first, second = (vars(version.module).get(name) for version in (old, new))
+            is_theirs = one is first or one is second or name != one.__qualname__
+            if is_theirs and None not in (first, second) and first is not second:
                 raise AnalysisRefused(
                     "SignatureMismatch",
                     f"The parameter `{parameter.name}` can be an object of `{one.__name__}`, a class that differs"
