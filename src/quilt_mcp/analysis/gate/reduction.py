@@ -4,7 +4,7 @@ import ast
 import builtins
 import inspect
 import re
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -144,50 +144,55 @@ def reduce_tree(
 def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
     imports = [one for one in statements if isinstance(one.node, _IMPORTS)]
     of_libraries = {name for one in imports if _FILE not in one.uses for name in one.binds}
-    binding: dict[str, list[_Statement]] = defaultdict(list)
-    for one in statements:
-        for name in one.binds:
-            binding[name].append(one)
-    needed: dict[str, list[_Statement]] = defaultdict(list, {name: [*found] for name, found in binding.items()})
-    for one in statements:
-        bases = set() if isinstance(one.node, _FUNCTIONS) else _find_bases(one.node, binding)
-        changed = set() if one.plain else _find_reached(one, binding)  # what it calls can change what it does not name
-        # objects of a subclass are values of the base class too
-        for name in (changed | bases) - of_libraries:
-            needed[name].append(one)
     stops = ast.Raise | ast.While | ast.Assert
     kept = {one for one in statements if _is_always_kept(one.node) or isinstance(one.node, stops)}
+    binding = _group((name, one) for one in statements for name in one.binds)
+    users = _group((name, one) for one in statements for name in one.uses)
+    heirs = _group((name, one) for one in statements for name in _find_bases(one))
     waiting = deque(used.union(*(one.uses | one.binds for one in kept)))
+    seen, changed, inherited = set[str](), set[str](), set[str]()
     while waiting:
-        for one in needed.pop(waiting.popleft(), ()):
+        if (name := waiting.popleft()) in seen:
+            continue
+        seen.add(name)
+        needed = [*binding.get(name, ())]
+        if name not in of_libraries:
+            # what a statement calls can change what it does not name
+            needed += (one for one in _follow(name, users, changed) if not one.plain)
+            # objects of a subclass are values of the base class too
+            needed += (one for one in _follow(name, heirs, inherited) if not isinstance(one.node, ast.Assign))
+        for one in needed:
             if one not in kept:
                 kept.add(one)
                 waiting += one.uses | one.binds
     return kept
 
 
-def _find_bases(node: ast.stmt, binding: Mapping[str, list[_Statement]]) -> set[str]:
-    """Return the names of the bases of the classes in a statement, and those of which they are other names."""
-    found: set[str] = set()
-    bases = (base for one in ast.walk(node) if isinstance(one, ast.ClassDef) for base in one.bases)
-    waiting = deque(name for base in bases for name in _find_uses(base))
-    while waiting:
-        if (name := waiting.popleft()) not in found:
-            found.add(name)
-            waiting += [
-                other for one in binding.get(name, ()) if isinstance(one.node, ast.Assign) for other in one.uses
-            ]
+def _group(pairs: Iterable[tuple[str, _Statement]]) -> Mapping[str, list[_Statement]]:
+    found: dict[str, list[_Statement]] = {}
+    for name, one in pairs:
+        found.setdefault(name, []).append(one)
     return found
 
 
-def _find_reached(statement: _Statement, binding: Mapping[str, list[_Statement]]) -> set[str]:
-    """Return the names that a statement uses, and those that the statements use that bind them."""
-    reached, waiting = set(statement.uses), deque(statement.uses)
+def _find_bases(statement: _Statement) -> set[str]:
+    """Return the names of the bases of the classes in a statement, or those for which it binds other names."""
+    if isinstance(statement.node, ast.Assign):
+        return statement.uses
+    nodes = () if isinstance(statement.node, _FUNCTIONS) else ast.walk(statement.node)
+    bases = (base for one in nodes if isinstance(one, ast.ClassDef) for base in one.bases)
+    return {name for base in bases for name in _find_uses(base)}
+
+
+def _follow(name: str, users: Mapping[str, list[_Statement]], seen: set[str]) -> Iterator[_Statement]:
+    """Yield the users of a name, and of each name that a user binds, unless the name was seen before."""
+    waiting = deque([name])
     while waiting:
-        for one in binding.get(waiting.popleft(), ()):
-            waiting += one.uses - reached
-            reached |= one.uses
-    return reached
+        if (one := waiting.popleft()) not in seen:
+            seen.add(one)
+            for user in users.get(one, ()):
+                yield user
+                waiting += user.binds
 
 
 def _describe(node: ast.stmt, unseen: frozenset[str] = frozenset(), files: Collection[str] = ()) -> _Statement:
