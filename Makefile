@@ -129,7 +129,7 @@ mutants: setup .venv/.installed-mutants ## Changes of the code that tests must n
 	GOLDEN_PART=home $(BIN)/mutmut run $(NAMES)
 	$(BIN)/mutmut results
 
-bench: setup ## Benchmarks, all or NAMES="surfaces start"; results in bench-results/
+bench: setup ## Benchmarks, all or NAMES="start"; results in bench-results/
 	$(BIN)/python -m tests.bench $(NAMES)
 
 bench-compare: setup ## Compare this tree with revision BASE; NAMES as for bench

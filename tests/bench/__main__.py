@@ -20,13 +20,8 @@ from tests.bench.outcome import Outcome, Run
 from tests.bench.processes import ROOT
 
 BENCHMARKS = {
-    "surfaces": "the tool against the native read, in memory, over stdio and HTTP, in both protocol versions",
     "peers": "processor time beside other servers with the same data, over HTTP",
-    "throughput": "reads a second over HTTP, up to 200 connections, one process and two",
     "start": "the first answer of a server that has just been started",
-    "byte_counts": "bytes of tools/list and of discovery",
-    "listing": "resources/list, reads and searches with up to a million requirements",
-    "analysis": "the analysis of code",
 }
 FOLDER = ROOT / "bench-results"
 

@@ -23,7 +23,6 @@ from tests.bench.outcome import ratio
 from tests.bench.processes import ROOT
 
 BASE, HERE = "base", "here"
-DEFAULT = ("surfaces", "throughput", "start", "byte_counts")
 _COLUMNS = ("figure", "base", "here", "here over base")
 
 Rounds = dict[str, dict[str, list[float]]]
@@ -52,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.bench.compare")
     parser.add_argument("base", help="a revision of git")
-    parser.add_argument("names", nargs="*", metavar="NAME", default=DEFAULT, help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", default=tuple(BENCHMARKS), help=f"of {', '.join(BENCHMARKS)}"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds")
     parser.add_argument("--scale", type=float, default=0.3, help="factor for the duration of each round")
     parser.add_argument("--quick", action="store_true", help="only check that it works; the figures mean nothing")

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.bench.synthetic import PAYLOADS, payload_uri, rows
+from tests.bench.payloads import PAYLOADS, payload_uri, rows
 from tests.bench.wire import LEGACY
 
 JSON = "application/json"

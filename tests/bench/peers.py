@@ -6,6 +6,7 @@ Every round measures each server once with each kind of request, in a random ord
 
 import asyncio
 import random
+import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -18,12 +19,13 @@ from statistics import median
 from quilt_mcp.core.surfaces import TOOL_NAME
 from tests.bench.estimates import Estimate, paired_ratio
 from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds, ratio
-from tests.bench.processes import on_http, other_on_http, other_server, processor_seconds
-from tests.bench.synthetic import PAYLOADS, payload_uri
+from tests.bench.payloads import PAYLOADS, payload_uri
+from tests.bench.processes import on_http, other_on_http, peer, processor_seconds
 from tests.bench.typescript import NotInstalledError, typescript_server
 from tests.bench.wire import Call, HTTPConnection, WrongAnswerError, parse_result, read, tool
 
 OURS, AGAIN = "quilt-mcp serve", "the same again"
+SERVE = (sys.executable, "-m", "tests.bench.payloads", "serve")
 BARE, AS_TOOLS, LOW_LEVEL = "bare FastMCP", "ResourcesAsTools", "low-level server of mcp"
 TYPESCRIPT, PREPARED = "TypeScript SDK", "Starlette, prepared bytes"
 TOOL, READ = "tool", "read"
@@ -78,12 +80,9 @@ async def run(run: Run) -> Outcome:
 
 async def _start(stack: AsyncExitStack, folder: Path, run: Run) -> tuple[dict[str, Address], str]:
     """Start the servers. Return their addresses, and why one of them is missing."""
-    addresses = {
-        name: await stack.enter_async_context(on_http(other_server("payloads"), folder, {})) for name in (OURS, AGAIN)
-    }
+    addresses = {name: await stack.enter_async_context(on_http(SERVE, folder)) for name in (OURS, AGAIN)}
     for name in (BARE, PREPARED) if run.quick else PEERS:
-        command = other_server(PEERS[name], "peer_servers")
-        addresses[name] = await stack.enter_async_context(other_on_http(command, folder))
+        addresses[name] = await stack.enter_async_context(other_on_http(peer(PEERS[name]), folder))
     if run.quick:
         return addresses, ""
     try:

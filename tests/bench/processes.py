@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple
 
-from tests.bench.wire import StdioServer
 from tests.support.processes import children
 from tests.support.server_process import ROOT, run_http
 from tests.support.waiting import until
@@ -25,6 +25,7 @@ QUILT_MCP = (sys.executable, "-c", "import sys; from quilt_mcp.commands.entry im
 _MEASURED = """
 import json, sys, time
 from pathlib import Path
+from secrets import token_hex
 from quilt_mcp.commands.entry import main
 status = main()
 taken = {"seconds": time.process_time(), "memory": Path("/proc/self/status").read_text(encoding="utf-8")}
@@ -37,9 +38,9 @@ _CPUCLOCK_SCHED = 2
 RUNNING = re.compile(r"running on http://127\.0\.0\.1:([1-9]\d*)")
 
 
-def other_server(name: str, module: str = "servers") -> tuple[str, ...]:
-    """The command of a server of tests/bench/servers.py, which takes the arguments of `serve`, or of another module."""
-    return (sys.executable, "-m", f"tests.bench.{module}", name)
+def peer(name: str) -> tuple[str, ...]:
+    """The command of a server of tests/bench/peer_servers.py."""
+    return (sys.executable, "-m", "tests.bench.peer_servers", name)
 
 
 def environment(folder: Path, **settings: str) -> dict[str, str]:
@@ -89,23 +90,10 @@ def run_command(arguments: Sequence[str], folder: Path, **settings: str) -> Fini
     return Finished(seconds, taken["seconds"], _find_bytes(taken["memory"], "VmHWM"), output + done.stderr)
 
 
-@contextmanager
-def on_stdio(
-    command: tuple[str, ...], protocol: str, folder: Path, settings: Mapping[str, str] | None = None
-) -> Iterator[StdioServer]:
-    """Start a server and complete the handshake."""
-    given = environment(folder, **(settings or {}))
-    with StdioServer(command, protocol, environment=given, log=_new_log(folder)) as server:
-        server.initialize()
-        yield server
-
-
 @asynccontextmanager
-async def on_http(
-    command: tuple[str, ...], folder: Path, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[int, int]]:
-    """Run a server. Return its port and its process id."""
-    async with run_http(command, environment(folder, **(settings or {})), folder) as server:
+async def on_http(command: tuple[str, ...], folder: Path) -> AsyncIterator[tuple[int, int]]:
+    """Run a server that takes the arguments of `serve`. Return its port and its process id."""
+    async with run_http(command, environment(folder), folder) as server:
         yield server.port, server.process.pid
         await server.stop(signal.SIGTERM)
 
@@ -113,7 +101,7 @@ async def on_http(
 @asynccontextmanager
 async def other_on_http(command: Sequence[str], folder: Path) -> AsyncIterator[tuple[int, int]]:
     """Run a server that writes its address to stderr. Return its port and its process id."""
-    log = _new_log(folder)
+    log = folder / f"{token_hex(4)}.log"
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=DEVNULL, stderr=stderr, env=environment(folder)
@@ -129,18 +117,10 @@ async def other_on_http(command: Sequence[str], folder: Path) -> AsyncIterator[t
         await process.wait()
 
 
-def _new_log(folder: Path) -> Path:
-    return folder / f"{len(list(folder.glob('*.log')))}.log"
-
-
-def peak_memory(pid: int) -> int:
-    """Return the peak memory of a process, in bytes."""
-    return _status(pid, "VmHWM")
-
-
 def memory(pid: int) -> int:
     """The memory that a process and its children have now, in bytes."""
-    return sum(_status(one, "VmRSS") for one in _family(pid))
+    status = (Path(f"/proc/{one}/status").read_text(encoding="utf-8") for one in _family(pid))
+    return sum(_find_bytes(one, "VmRSS") for one in status)
 
 
 def processor_seconds(pid: int) -> float:
@@ -150,10 +130,6 @@ def processor_seconds(pid: int) -> float:
 
 def _family(pid: int) -> list[int]:
     return [pid, *children(pid)]
-
-
-def _status(pid: int, name: str) -> int:
-    return _find_bytes(Path(f"/proc/{pid}/status").read_text(encoding="utf-8"), name)
 
 
 def _find_bytes(status: str, name: str) -> int:

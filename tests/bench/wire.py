@@ -99,10 +99,6 @@ class StdioServer:
             parse_result(self.send(_INITIALIZE))
             self._write(_INITIALIZED)
 
-    async def ask(self, request: Call) -> bytes:
-        """Send a request and return the line with the answer. This blocks the event loop."""
-        return self.send(request)
-
     def send(self, request: Call) -> bytes:
         """Send a request and return the line with the answer.
 

@@ -13,11 +13,10 @@ import pytest
 
 from tests.bench import compare, document, estimates, peers, rendering
 from tests.bench.__main__ import BENCHMARKS
-from tests.bench.interleaving import Effort, interleave
 from tests.bench.outcome import Outcome, Target
 from tests.bench.peer_servers import DATA
 from tests.bench.peers import Cell, Measured
-from tests.bench.processes import other_on_http, other_server, processor_seconds
+from tests.bench.processes import other_on_http, peer, processor_seconds
 from tests.bench.typescript import NotInstalledError, typescript_server
 from tests.bench.wire import HTTPConnection, parse_result, read, tool
 
@@ -56,7 +55,7 @@ def test_an_unknown_benchmark_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_comparison_with_itself_shows_no_difference(
+def test_a_comparison_has_a_ratio_for_each_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
@@ -66,14 +65,16 @@ def test_a_comparison_with_itself_shows_no_difference(
 
     monkeypatch.setattr(compare, "_worktree", this_tree)
 
-    status = compare.main(["main", "byte_counts", "--rounds=1", "--quick", f"--output={tmp_path}"])
+    status = compare.main(["main", "start", "--rounds=1", "--quick", f"--output={tmp_path}"])
 
     page = capsys.readouterr().out
     assert status == 0
     assert page.startswith("# This tree over main\n")
-    rows = [line for line in page.splitlines() if line.startswith("| byte_counts: ")]
-    assert len(rows) > 3
-    assert all("1.00 (1.00-1.00)" in row for row in rows)
+    rows = [line for line in page.splitlines() if line.startswith("| start: ")]
+    assert len(rows) == 5
+    for row in rows:
+        base, here, over = (float(cell.split()[0]) for cell in row.strip("| ").split("|")[1:])
+        assert over == pytest.approx(here / base, abs=0.01)
     assert (tmp_path / "comparison.md").read_text(encoding="utf-8") == page
 
 
@@ -91,26 +92,11 @@ def test_a_benchmark_that_does_not_run_on_the_base_is_skipped(
 
     monkeypatch.setattr(compare, "_worktree", empty_tree)
 
-    assert compare.main(["main", "byte_counts", "--rounds=1", "--quick", f"--output={tmp_path}"]) == 0
+    assert compare.main(["main", "start", "--rounds=1", "--quick", f"--output={tmp_path}"]) == 0
 
     out, err = capsys.readouterr()
-    assert "byte_counts does not run on main: it is skipped" in err
-    assert "| byte_counts" not in out
-
-
-async def test_each_repetition_runs_every_arm_once_and_the_first_does_not_count() -> None:
-    ran: list[str] = []
-
-    async def one() -> None:
-        ran.append("one")
-
-    async def other() -> None:
-        ran.append("other")
-
-    samples = await interleave({"one": one, "other": other}, Effort(0, at_least=5, at_most=5))
-
-    assert {name: len(found) for name, found in samples.items()} == {"one": 5, "other": 5}
-    assert [set(ran[place : place + 2]) for place in range(0, 12, 2)] == [{"one", "other"}] * 6
+    assert "start does not run on main: it is skipped" in err
+    assert "| start" not in out
 
 
 def test_a_paired_ratio_compares_values_of_the_same_repetition() -> None:
@@ -122,16 +108,6 @@ def test_an_interval_contains_the_figure_and_narrows_with_more_measurements() ->
     few, many = (estimates.estimate([float(n % 10) for n in range(size)]) for size in (20, 2000))
     assert few.low <= few.value <= few.high
     assert few.high - few.low > many.high - many.low
-
-
-def test_the_95th_percentile_is_a_measurement() -> None:
-    assert estimates.percentile_95([float(n) for n in range(1, 101)]) == 95.0
-    assert estimates.percentile_95([7.0]) == 7.0
-    assert estimates.ratio_of_95([2.0] * 9, [1.0] * 9).value == 2.0
-
-
-def test_twice_as_fast_and_half_as_fast_cancel_out() -> None:
-    assert estimates.geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
 
 
 def test_a_table_escapes_separators_in_its_cells() -> None:
@@ -235,7 +211,7 @@ async def test_every_peer_answers_the_same_data(name: str, tmp_path: Path) -> No
         except NotInstalledError as reason:
             pytest.skip(str(reason))
     else:
-        command = other_server(peers.PEERS[name], "peer_servers")
+        command = peer(peers.PEERS[name])
     uri, data = next(iter(DATA.items()))
     async with other_on_http(command, tmp_path) as (port, _):
         for era in peers.ERAS:

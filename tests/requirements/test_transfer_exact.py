@@ -17,10 +17,10 @@ from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.transfer.files import protect, unprotect
 from quilt_mcp.settings import Settings
-from tests.bench.generated_requirements import database, url
 from tests.bench.processes import run_command
 from tests.requirements import generated
 from tests.requirements.generated import TABLES, Form, Rows, Size
+from tests.requirements.million import create, url
 from tests.requirements.reading import place_of
 from tests.support import apps
 from tests.support.postgres_server import PostgresServer
@@ -204,9 +204,10 @@ def hash_file(file: Path) -> str:
 
 @pytest.mark.soak
 @pytest.mark.alone
-async def test_a_million_entities_are_exported_and_imported_exactly(tmp_path: Path, postgres: PostgresServer) -> None:
-    source, first, second = await database(ENTITIES, tmp_path), tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+def test_a_million_entities_are_exported_and_imported_exactly(tmp_path: Path, postgres: PostgresServer) -> None:
+    source, first, second = tmp_path / "million.sqlite3", tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     copy, name = tmp_path / "copy.sqlite3", f"million-{os.getpid()}"
+    create(source, ENTITIES)
 
     def run(step: str, command: str, file: Path, database_url: str) -> None:
         done = run_command(["requirements", command, str(file)], tmp_path, database_url=database_url)

@@ -150,25 +150,22 @@ def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
     users = _group((name, one) for one in statements for name in one.uses)
     heirs = _group((name, one) for one in statements for name in _find_bases(one))
     waiting = deque(used.union(*(one.uses | one.binds for one in kept)))
-    seen, changed, inherited = set[str](), set[str](), set[str]()
+    changed, inherited = set[str](), set[str]()
     while waiting:
-        if (name := waiting.popleft()) in seen:
-            continue
-        seen.add(name)
-        needed = [*binding.get(name, ())]
+        name = waiting.popleft()
+        needed = binding.pop(name, [])
         if name not in of_libraries:
             # what a statement calls can change what it does not name
             needed += (one for one in _follow(name, users, changed) if not one.plain)
             # objects of a subclass are values of the base class too
             needed += (one for one in _follow(name, heirs, inherited) if not isinstance(one.node, ast.Assign))
-        for one in needed:
-            if one not in kept:
-                kept.add(one)
-                waiting += one.uses | one.binds
+        for one in {*needed} - kept:
+            kept.add(one)
+            waiting += one.uses | one.binds
     return kept
 
 
-def _group(pairs: Iterable[tuple[str, _Statement]]) -> Mapping[str, list[_Statement]]:
+def _group(pairs: Iterable[tuple[str, _Statement]]) -> dict[str, list[_Statement]]:
     found: dict[str, list[_Statement]] = {}
     for name, one in pairs:
         found.setdefault(name, []).append(one)
@@ -368,10 +365,7 @@ def find_unchanged(old: ast.Module, new: ast.Module) -> set[str]:
 
 def _find_definitions(body: Iterable[ast.stmt]) -> dict[str, _Statement]:
     """Return the statement that binds a name, for the names that only one statement binds."""
-    found: dict[str, list[_Statement]] = {}
-    for one in map(_describe, body):
-        for name in one.binds:
-            found.setdefault(name, []).append(one)
+    found = _group((name, one) for one in map(_describe, body) for name in one.binds)
     return {name: statements[0] for name, statements in found.items() if len(statements) == 1}
 
 
