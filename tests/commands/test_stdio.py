@@ -76,9 +76,10 @@ async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end
         await server.ask("tools/call", name="get_resource", arguments={"uri": "canary://x"})
         await server.ask("tools/call", name="canary", arguments={})
         await server.ask("tools/call", name="get_resource", arguments={"uri": "\ud800"})
+        server.stdin.write(b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}\n')
         server.stdin.close()
         status, rest, log = await server.end()
-    assert (status, rest) == (0, "")
+    assert (status, json.loads(rest)["error"]["code"]) == (0, -32600)
     assert "Traceback" not in log
     local = {"transport": "stdio", "subject": "local", "address": None, "http_method": None, "bytes_sent": None}
     found = lines_of(path)
@@ -92,6 +93,7 @@ async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end
         ("tools/call", "get_resource", "unknown", "error", "InvalidURI"),
         ("tools/call", "unknown", None, "error", "NotFound"),
         (None, None, None, "error", "InvalidUnicode"),
+        (None, None, None, "error", "InvalidMessage"),
     ]
     assert "canary" not in path.read_text(encoding="ascii")
 

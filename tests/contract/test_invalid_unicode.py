@@ -1,4 +1,4 @@
-"""A request with text that is not valid Unicode gets an error with its id, on each transport."""
+"""A request with text that is not valid Unicode, or with an id that is none, gets an error on each transport."""
 
 import asyncio
 import json
@@ -7,18 +7,19 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from mcp_types import ClientRequest
+from mcp_types import INVALID_REQUEST, ClientRequest
 
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import request, running, shop
+from tests.http.web import older, request, running, shop
 from tests.support.server_process import CLIENT, serve_stdio
 from tests.support.serving import HANDSHAKE
 from tests.support.toys import QUICK
 from tests.support.waiting import SECONDS
 
 HALF = "a\ud800b"
+JSON_BODY = {"Content-Type": "application/json"}
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("tools/call", {"name": "get_resource", "arguments": {"uri": HALF}}),
     ("tools/call", {"name": "workflow_create", "arguments": {"workflow_id": "w", "name": HALF}}),
@@ -163,6 +164,20 @@ async def test_http_answers_a_notification_and_bytes_that_are_not_utf8() -> None
             check_error(answer.json()["error"], "method")
 
 
+async def test_http_answers_a_request_with_an_id_that_is_none() -> None:
+    ids = ("1.0", "1.5", "1e400", "-1e2", "NaN", "null", "true", "[]", "{}")
+    async with shop() as (client, _):
+        for sent in (older("ping"), request("resources/read", uri=QUICK)):
+            body, headers = json.dumps(sent["json"] | {"id": "@"}), sent["headers"] | JSON_BODY
+            for one in ids:
+                answer = await client.post("/mcp", content=body.replace('"@"', one), headers=headers)
+                found = (answer.status_code, answer.json()["id"], answer.json()["error"]["code"])
+                assert found == (HTTPStatus.BAD_REQUEST, None, INVALID_REQUEST), (one, answer.text)
+        notification = '{"jsonrpc": "2.0", "id": null, "method": "notifications/initialized"}'
+        headers = older("ping")["headers"] | JSON_BODY
+        assert (await client.post("/mcp", content=notification, headers=headers)).status_code == HTTPStatus.ACCEPTED
+
+
 async def test_sse_answers_on_the_stream() -> None:
     async with (
         running(create_server(), HTTPSettings(), transport="sse") as url,
@@ -174,9 +189,7 @@ async def test_sse_answers_on_the_stream() -> None:
         address = await anext(data)
         for number, (method, parameters) in enumerate(CALLS):
             message = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
-            response = await client.post(
-                address, content=json.dumps(message), headers={"Content-Type": "application/json"}
-            )
+            response = await client.post(address, content=json.dumps(message), headers=JSON_BODY)
             assert response.status_code == HTTPStatus.ACCEPTED
             answer = json.loads(await anext(data))
             assert (answer["id"], answer["error"]["code"]) == (number, -32602)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import fastmcp
 import httpx2
@@ -53,13 +54,14 @@ class Provider:
         self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
         self.metadata: dict[str, Any] = {}
+        self.seconds = 3600
         self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.server = LoopbackServer(self._respond, 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
 
-    def token(self, seconds: int = 3600) -> dict[str, Any]:
-        claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + seconds}
+    def token(self) -> dict[str, Any]:
+        claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + self.seconds}
         key = RSAKey.import_key(self.pair.private_key.get_secret_value())
         access = jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
         return {"access_token": access, "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
@@ -86,8 +88,9 @@ class Provider:
         }
         return Answer(HTTPStatus.OK, found | self.metadata)
 
-    def settings(self, secret: str = SECRET) -> Settings:
+    def settings(self, secret: str = SECRET, **more: Any) -> Settings:
         return Settings(
+            **more,
             oidc_config_url=AnyHttpUrl(f"{self.url}/.well-known/openid-configuration"),
             oidc_client_id="quilt",
             jwt_algorithm=self.algorithm,
@@ -126,25 +129,36 @@ async def client_id(client: httpx2.AsyncClient) -> str:
 
 async def start_sign_in(client: httpx2.AsyncClient, client_id: str, state: str = "1") -> httpx2.Response:
     given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": state}
-    return await client.get("/authorize", params=given | {"code_challenge": "x" * 43, "code_challenge_method": "S256"})
+    scope = "openid offline_access"  # some clients always ask for both
+    return await client.get(
+        "/authorize", params=given | {"code_challenge": CHALLENGE, "code_challenge_method": "S256", "scope": scope}
+    )
 
 
-async def sign_in(client: httpx2.AsyncClient, store: SignInStore, provider: Provider, seconds: int = 3600) -> Any:
-    """Register, and exchange a code as it is stored after the provider's callback. Return the tokens and the client."""
-    known, now = {"client_id": await client_id(client)}, time.time()
-    code = known | {
-        "code": "the-code",
-        "redirect_uri": CALLBACK,
-        "code_challenge": CHALLENGE,
-        "code_challenge_method": "S256",
-        "scopes": [],
-        "idp_tokens": provider.token(seconds),
-        "expires_at": now + 300,
-        "created_at": now,
-    }
-    await store.put("the-code", code, collection="mcp-authorization-codes", ttl=300)
-    form = known | {"grant_type": "authorization_code", "code": "the-code", "redirect_uri": CALLBACK}
-    answer = await client.post("/token", data=form | {"code_verifier": VERIFIER})
+async def consent(client: httpx2.AsyncClient, began: httpx2.Response, origin: str = PUBLIC) -> httpx2.Response:
+    """Send the form of consent as a browser does, behind a proxy that ends TLS. The answer's request has the cookie."""
+    page = await client.get(began.headers["location"].removeprefix(PUBLIC))
+    form = dict(re.findall(r'name="(txn_id|csrf_token)"\s+value="([^"]+)"', page.text)) | {"action": "approve"}
+    return await client.post("/consent", data=form, headers={"Origin": origin} | cookies_of(page))
+
+
+def cookies_of(answer: httpx2.Response) -> dict[str, str]:
+    return {"Cookie": "; ".join(one.partition(";")[0] for one in answer.headers.get_list("set-cookie"))}
+
+
+def query_of(answer: httpx2.Response) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+
+async def sign_in(client: httpx2.AsyncClient) -> Any:
+    """Register, and sign in as a client and its browser do. Return the tokens and the client."""
+    known = {"client_id": await client_id(client)}
+    approved = await consent(client, await start_sign_in(client, known["client_id"]))
+    back = {"code": "of the provider", "state": query_of(approved)["state"]}
+    found = query_of(await client.get("/auth/callback", params=back, headers=cookies_of(approved)))
+    assert found["iss"] == f"{PUBLIC}/"  # RFC 9207
+    form = known | {"grant_type": "authorization_code", "code": found["code"], "redirect_uri": CALLBACK}
+    answer = await client.post("/token", data=form | {"code_verifier": VERIFIER, "resource": f"{PUBLIC}/mcp"})
     assert answer.status_code == HTTPStatus.OK, answer.text
     return answer.json() | known
 
@@ -193,16 +207,15 @@ async def test_the_server_is_not_ready_without_the_keys_of_the_provider(provider
         await find_checks(create_auth(provider.settings()))["token-issuer"]()
 
 
-async def test_a_browser_consents_behind_a_proxy_that_ends_tls(provider: Provider) -> None:
-    async with shop(provider.settings()) as (client, _):  # over HTTP, as from the proxy
+async def test_the_page_of_consent_accepts_its_own_origin_only_and_the_provider_gets_its_own_scopes(
+    provider: Provider,
+) -> None:
+    async with shop(provider.settings(required_scopes=("read",))) as (client, _):  # over HTTP, as from the proxy
         began = await start_sign_in(client, await client_id(client))
-        page = await client.get(began.headers["location"].removeprefix(PUBLIC))
-        form = dict(re.findall(r'name="(txn_id|csrf_token)"\s+value="([^"]+)"', page.text)) | {"action": "approve"}
-        cookie = page.headers["set-cookie"].partition(";")[0]
-        for origin, status in (("https://attacker.example.com", HTTPStatus.FORBIDDEN), (PUBLIC, HTTPStatus.FOUND)):
-            answer = await client.post("/consent", data=form, headers={"Origin": origin, "Cookie": cookie})
-            assert answer.status_code == status, answer.text
-        assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
+        assert (await consent(client, began, "https://attacker.example.com")).status_code == HTTPStatus.FORBIDDEN
+        answer = await consent(client, began)
+    assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
+    assert query_of(answer)["scope"] == "openid read"
 
 
 def test_metadata_of_another_issuer_are_used_with_a_warning(
@@ -339,7 +352,7 @@ def test_the_settings_select_the_store_of_sign_ins(provider: Provider) -> None:
 async def test_sign_ins_end_with_the_client_secret_and_an_unused_client_after_an_hour(provider: Provider) -> None:
     async with shop(provider.settings()) as (client, found):
         store = store_of(found.server.auth)
-        unused, signed_in = await client_id(client), await sign_in(client, store, provider)
+        unused, signed_in = await client_id(client), await sign_in(client)
         ttls = [(await store.ttl(one, collection=CLIENTS))[1] or 0 for one in (unused, signed_in["client_id"])]
     assert 3000 < ttls[0] <= 3600
     assert 364 * 86_400 < ttls[1] <= 365 * 86_400
@@ -365,8 +378,8 @@ FAILURES = {
 async def test_a_refresh_gets_503_while_the_provider_fails(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with shop(provider.settings()) as (client, found):
-        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+    async with shop(provider.settings()) as (client, _):
+        signed_in = await sign_in(client)
         for name, failure in FAILURES.items():
             provider.failure = failure
             refused = await refresh(client, signed_in)
@@ -383,7 +396,9 @@ async def test_a_refresh_gets_503_while_the_provider_fails(
 
 async def sign_in_long_ago(client: httpx2.AsyncClient, store: SignInStore, provider: Provider) -> str:
     """Return the access token of a sign-in whose token of the provider is too old."""
-    token: str = (await sign_in(client, store, provider, seconds=-1))["access_token"]
+    provider.seconds = -1
+    token: str = (await sign_in(client))["access_token"]
+    provider.seconds = 3600
     jti = json.loads(jws.extract_compact(token.encode()).payload)["jti"]
     name = (await store.get(jti, collection="mcp-jti-mappings") or {})["upstream_token_id"]
     stored = await store.get(name, collection="mcp-upstream-tokens") or {}
@@ -403,8 +418,8 @@ async def test_a_read_gets_503_if_the_provider_fails_to_renew_its_token(provider
 
 async def test_a_provider_can_sign_with_another_algorithm(provider: Provider) -> None:
     provider.algorithm = "PS256"
-    async with shop(provider.settings()) as (client, found):
-        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+    async with shop(provider.settings()) as (client, _):
+        signed_in = await sign_in(client)
         assert await read(client, signed_in["access_token"]) == HTTPStatus.OK
 
 
@@ -420,8 +435,8 @@ async def test_two_processes_renew_a_token_at_once_at_a_provider_that_accepts_it
 async def test_a_damaged_file_ends_a_sign_in_and_files_that_cannot_be_used_give_503(
     provider: Provider, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with shop(provider.settings()) as (client, found):
-        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+    async with shop(provider.settings()) as (client, _):
+        signed_in = await sign_in(client)
         files = [path for path in files_of(home) if "-info" not in path.name]
         for path in files:
             path.write_bytes(b"")

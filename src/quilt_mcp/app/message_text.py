@@ -1,7 +1,8 @@
-r"""Find text in a client's message that is not valid Unicode, and make the error that answers the message.
+r"""Find messages of clients that the MCP library does not answer as it should, and make the errors that answer them.
 
 JSON can contain half of a surrogate pair (`"\ud800"`), and bytes can be something else than UTF-8. The MCP library
-cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP.
+cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP. A request with
+an id such as 1.5 or null is a notification for it, and gets no answer: its client would wait.
 
 How deeply JSON is nested is measured before a parser reads it.
 
@@ -14,6 +15,8 @@ import json
 import re
 from dataclasses import dataclass
 from itertools import accumulate
+
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import INVALID_PARAMS
@@ -31,6 +34,38 @@ def is_nested_too_deeply(text: bytes) -> bool:
         return False
     brackets = _OTHERS.sub(b"", text)
     return any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
+
+
+_OTHER_ID = re.compile(rb'"id"\s*+:\s*+(?!"|-?\d++\s*+[,}])')
+
+
+def find_refusal(message: bytes) -> bytes | None:
+    """Return the JSON-RPC error for a message that is nested too deeply, or that lacks a valid id; None for others.
+
+    A notification with an invalid id stays one: some clients send `"id": null`.
+    """
+    if is_nested_too_deeply(message):
+        return _make_error(PARSE_ERROR, f"The message is nested too deeply. Send at most {MAX_DEPTH} levels.")
+    if not _OTHER_ID.search(message):
+        return None
+    try:
+        found = json.loads(message)
+    except ValueError:
+        return None
+    method = found.get("method") if isinstance(found, dict) else None
+    if not isinstance(method, str) or method.startswith("notifications/") or _is_id(found.get("id", "")):
+        return None
+    return _make_error(INVALID_REQUEST, "The id of a request must be a text or an integer.")
+
+
+def _make_error(code: int, message: str, request_id: str | int | None = None, **more: JSONObject) -> bytes:
+    """Return a JSON-RPC error. It is ASCII, so the id can contain anything."""
+    error = {"code": code, "message": message} | more
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}, separators=(",", ":")).encode()
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 # A surrogate may be in the message: as an escape, which can also be half of a valid pair, or as bytes.
@@ -57,7 +92,7 @@ class InvalidText:
     position: int
 
     def to_error(self) -> bytes:
-        """Return the JSON-RPC error that answers the message. It is ASCII, so the id can contain anything."""
+        """Return the JSON-RPC error that answers the message."""
         message = "The message contains text that is not valid Unicode."
         body: JSONObject = {
             "success": False,
@@ -69,8 +104,7 @@ class InvalidText:
             ],
             "transient": False,
         }
-        error = {"code": INVALID_PARAMS, "message": message, "data": body}
-        return json.dumps({"jsonrpc": "2.0", "id": self.request_id, "error": error}, separators=(",", ":")).encode()
+        return _make_error(INVALID_PARAMS, message, self.request_id, data=body)
 
 
 def find_invalid_text(message: bytes) -> InvalidText | None:
@@ -87,7 +121,7 @@ def find_invalid_text(message: bytes) -> InvalidText | None:
         return None
     fields = decoded if isinstance(decoded, dict) else {}
     request_id = fields.get("id")
-    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    is_id = _is_id(request_id)
     return InvalidText(request_id if is_id else None, is_id and "method" in fields, *found)
 
 

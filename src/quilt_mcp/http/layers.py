@@ -31,7 +31,6 @@ from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types import PARSE_ERROR
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.middleware import Middleware
@@ -42,7 +41,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.app.message_text import MAX_DEPTH, find_invalid_text, is_nested_too_deeply
+from quilt_mcp.app.message_text import find_invalid_text, find_refusal
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
@@ -469,10 +468,8 @@ class HandleMessage(Layer):
         if first["type"] != "http.request" or first.get("more_body", False):  # the client has left
             return
         body: bytes = first.get("body", b"")
-        if is_nested_too_deeply(body):
-            message = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
-            error = {"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}}
-            await _refuse(json.dumps(error).encode())(scope, receive, send)
+        if refusal := find_refusal(body):
+            await _refuse(refusal)(scope, receive, send)
             return
         if invalid := find_invalid_text(body):
             if not (self.is_sse and invalid.is_request):

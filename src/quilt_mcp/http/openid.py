@@ -144,10 +144,15 @@ STORED_SECONDS = 0.5
 """How long a process may take to store the tokens that it has renewed."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
+CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
+"""Scopes that clients ask for, some of them always. They have no effect."""
 
 
 class OpenIDProxy(OIDCProxy):
     """Signs callers in at an OpenID provider.
+
+    The provider is asked for `openid`, without which it does not have to answer (OpenID Connect Core 1.0, 3.1.2.1), and
+    for the required scopes.
 
     Args:
         client_secret: of this server at the provider. It also signs this server's own tokens.
@@ -157,7 +162,15 @@ class OpenIDProxy(OIDCProxy):
     def __init__(self, *, store: SignInStore, client_id: str, client_secret: str, **options: Any) -> None:
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
-        super().__init__(client_id=client_id, client_secret=client_secret, client_storage=store, **options)
+        required = list(options["required_scopes"])
+        super().__init__(
+            client_id=client_id,
+            client_secret=client_secret,
+            client_storage=store,
+            valid_scopes=list(dict.fromkeys([*required, *CLIENT_SCOPES])),
+            extra_authorize_params={"scope": " ".join(dict.fromkeys(["openid", *required]))},
+            **options,
+        )
 
     def get_oidc_configuration(self, config_url: AnyHttpUrl, *_: object) -> OIDCConfiguration:
         """Read the provider's metadata. FastMCP would read any number of bytes for any time."""
@@ -208,6 +221,10 @@ class OpenIDProxy(OIDCProxy):
         token = await super().exchange_refresh_token(client, refresh_token, scopes)
         await self.sign_ins.keep_client(str(client.client_id))
         return token
+
+    def _prepare_scopes_for_upstream_refresh(self, _: list[str]) -> list[str]:
+        """Return no scopes, so that the provider keeps those of the sign-in. The client's mean nothing there."""
+        return []
 
     def _create_upstream_oauth_client(self) -> AsyncOAuth2Client:
         return _ProviderClient(*self._credentials, timeout=PROVIDER_SECONDS)
