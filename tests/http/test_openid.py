@@ -89,14 +89,13 @@ class Provider:
         return Answer(HTTPStatus.OK, found | self.metadata)
 
     def settings(self, secret: str = SECRET, **more: Any) -> Settings:
+        given: dict[str, Any] = {"public_url": AnyHttpUrl(PUBLIC), "allowed_hosts": ("127.0.0.1",)} | more
         return Settings(
-            **more,
             oidc_config_url=AnyHttpUrl(f"{self.url}/.well-known/openid-configuration"),
             oidc_client_id="quilt",
             jwt_algorithm=self.algorithm,
             oidc_client_secret=SecretStr(secret),
-            public_url=AnyHttpUrl(PUBLIC),
-            allowed_hosts=("127.0.0.1",),
+            **given,
         )
 
 
@@ -216,6 +215,17 @@ async def test_the_page_of_consent_accepts_its_own_origin_only_and_the_provider_
         answer = await consent(client, began)
     assert answer.headers["location"].startswith(f"{ISSUER}/authorize?")
     assert query_of(answer)["scope"] == "openid read"
+
+
+async def test_a_client_finds_a_server_below_a_path(provider: Provider) -> None:
+    async with shop(provider.settings(public_url=AnyHttpUrl(f"{PUBLIC}/quilt"))) as (client, _):  # the proxy removes it
+        challenge = (await client.post(**READ_QUICK)).headers["www-authenticate"]
+        assert f"{PUBLIC}/.well-known/oauth-protected-resource/quilt/mcp" in challenge
+        resource = (await client.get("/.well-known/oauth-protected-resource/quilt/mcp")).json()
+        for path in ("/.well-known/oauth-authorization-server/quilt", "/.well-known/oauth-authorization-server"):
+            server = (await client.get(path)).json()
+            assert [server["issuer"]] == resource["authorization_servers"] == [f"{PUBLIC}/quilt"]
+            assert server["token_endpoint"] == f"{PUBLIC}/quilt/token"
 
 
 def test_metadata_of_another_issuer_are_used_with_a_warning(

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, SupportsFloat
+from urllib.parse import urlsplit
 
 import fastmcp
 import httpx2
@@ -38,6 +39,7 @@ from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
 from mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
+from starlette.routing import Route
 
 from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.tokens import ANSWER_BYTES, StrictJWTVerifier
@@ -144,6 +146,7 @@ STORED_SECONDS = 0.5
 """How long a process may take to store the tokens that it has renewed."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
+METADATA_PATH = "/.well-known/oauth-authorization-server"
 CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
 """Scopes that clients ask for, some of them always. They have no effect."""
 
@@ -204,6 +207,12 @@ class OpenIDProxy(OIDCProxy):
             required_scopes=required_scopes,
         )
         return self._verifier
+
+    def get_routes(self, mcp_path: str | None = None) -> list[Route]:
+        """Return the routes, also the one where clients look for the metadata of an issuer with a path (RFC 8414)."""
+        routes, path = super().get_routes(mcp_path), urlsplit(str(self.issuer_url)).path.rstrip("/")
+        known = [one for one in routes if path and one.path == METADATA_PATH]
+        return [*routes, *(Route(one.path + path, one.endpoint, methods=["GET", "OPTIONS"]) for one in known)]
 
     async def check_issuer(self) -> None:
         await self._verifier.check_issuer()
