@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import itertools
 import json
 import re
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -30,7 +32,7 @@ from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
-from quilt_mcp.http.openid import CLIENTS, LocalSignIns, SignInStore, delete_expired
+from quilt_mcp.http.openid import CLIENTS, PROVIDER_SECONDS, LocalSignIns, SignInStore, delete_expired
 from quilt_mcp.http.shared_state import SharedSignIns
 from quilt_mcp.http.tokens import ANSWER_BYTES
 from quilt_mcp.server import create_server
@@ -54,7 +56,7 @@ class Provider:
         self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
         self.metadata: dict[str, Any] = {}
-        self.seconds = 3600
+        self.seconds, self.exchanges = 3600, 0
         self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.server = LoopbackServer(self._respond, 0)
@@ -70,6 +72,7 @@ class Provider:
         if asked.path == "/keys":
             return Answer(HTTPStatus.OK, {"keys": [self.keys] if self.keys else []})
         if asked.path == "/token":
+            self.exchanges += 1
             if self.failure:
                 return self.failure
             if self.renewals and self.renewals.wait(SECONDS):  # the refresh token is known, but used
@@ -240,7 +243,12 @@ def test_metadata_of_another_issuer_are_used_with_a_warning(
     assert "names the issuer" not in caplog.text
 
 
-def test_metadata_have_a_limited_length(provider: Provider) -> None:
+def test_metadata_have_a_limited_length_and_time(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=itertools.count(step=PROVIDER_SECONDS + 1).__next__)
+    with monkeypatch.context() as patch:
+        patch.setattr("quilt_mcp.http.openid.time", clock)
+        with pytest.raises(MisconfiguredSignIn, match="cannot read the OpenID configuration"):
+            create_auth(provider.settings())
     provider.metadata = {"claims_supported": ["x" * ANSWER_BYTES]}
     with pytest.raises(MisconfiguredSignIn, match="cannot read the OpenID configuration"):
         create_auth(provider.settings())
@@ -431,6 +439,16 @@ async def test_a_provider_can_sign_with_another_algorithm(provider: Provider) ->
     async with shop(provider.settings()) as (client, _):
         signed_in = await sign_in(client)
         assert await read(client, signed_in["access_token"]) == HTTPStatus.OK
+
+
+async def test_two_refreshes_at_once_ask_the_provider_once_and_get_the_same_tokens(provider: Provider) -> None:
+    async with shop(provider.settings()) as (client, _):
+        signed_in = await sign_in(client)
+        before = provider.exchanges
+        one, other = await asyncio.gather(refresh(client, signed_in), refresh(client, signed_in))
+        assert one.json() == other.json(), (one.text, other.text)
+        assert (provider.exchanges - before, await read(client, one.json()["access_token"])) == (1, HTTPStatus.OK)
+        assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
 
 
 @pytest.mark.soak

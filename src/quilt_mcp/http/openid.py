@@ -165,6 +165,7 @@ class OpenIDProxy(OIDCProxy):
     def __init__(self, *, store: SignInStore, client_id: str, client_secret: str, **options: Any) -> None:
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
+        self._renewals: dict[tuple[str, tuple[str, ...]], asyncio.Task[OAuthToken]] = {}
         required = list(options["required_scopes"])
         super().__init__(
             client_id=client_id,
@@ -225,6 +226,23 @@ class OpenIDProxy(OIDCProxy):
         return token
 
     async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        """Renew a sign-in. Concurrent requests with the same token get the same answer.
+
+        Many providers take a refresh token that is used twice for a stolen one, and end the sign-in.
+        """
+        key = refresh_token.token, tuple(scopes)
+        if key not in self._renewals:
+            self._renewals[key] = asyncio.create_task(self._renew(client, refresh_token, scopes))
+            self._renewals[key].add_done_callback(lambda _: self._renewals.pop(key))
+        try:
+            return await asyncio.shield(self._renewals[key])
+        except SignInStoreError:
+            note_sign_in_failure()  # in the context of this request
+            raise
+
+    async def _renew(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
         token = await super().exchange_refresh_token(client, refresh_token, scopes)
