@@ -125,6 +125,24 @@ def test_a_path_can_start_with_the_home_directory(secret: Path, monkeypatch: pyt
     assert content(Settings(), "metrics_token") == CANARY
 
 
+def test_the_log_names_variables_that_are_ignored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ignored = {
+        "QUILT_MCP_METRIC_TOKEN": " Did you mean QUILT_MCP_METRICS_TOKEN?",
+        "quilt_mcp_oidc_client_id_file": " Did you mean QUILT_MCP_OIDC_CLIENT_ID?",  # it is no secret
+        "QUILT_MCP_ZQ": "",
+    }
+    for name in (*ignored, "QUILT_API_KEY_FILES", "QUILT_MCP_JWT_PUBLIC_KEY_FILE"):  # the last is empty, so unset
+        monkeypatch.setenv(name, "" if name.endswith("KEY_FILE") else CANARY)
+    assert main(["get", "metadata://examples", "--demo", "admin"]) == 0
+    log = capsys.readouterr().err
+    for name, advice in ignored.items():
+        assert f"{name} is ignored: there is no such setting.{advice}\n" in log
+    assert log.count("is ignored") == len(ignored)
+    assert CANARY not in log
+
+
 def test_the_log_warns_of_files_that_every_user_can_read(secret: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"QUILT_MCP_METRICS_TOKEN_FILE": str(secret), "QUILT_MCP_JWT_PUBLIC_KEY_FILE": str(secret)}
     assert find_exposed_files(Settings, given) == []

@@ -91,10 +91,10 @@ class Provider:
         }
         return Answer(HTTPStatus.OK, found | self.metadata)
 
-    def settings(self, secret: str = SECRET, **more: Any) -> Settings:
+    def settings(self, secret: str = SECRET, config_url: str = "", **more: Any) -> Settings:
         given: dict[str, Any] = {"public_url": AnyHttpUrl(PUBLIC), "allowed_hosts": ("127.0.0.1",)} | more
         return Settings(
-            oidc_config_url=AnyHttpUrl(f"{self.url}/.well-known/openid-configuration"),
+            oidc_config_url=AnyHttpUrl(f"{config_url or self.url}/.well-known/openid-configuration"),
             oidc_client_id="quilt",
             jwt_algorithm=self.algorithm,
             oidc_client_secret=SecretStr(secret),
@@ -235,7 +235,9 @@ def test_metadata_of_another_issuer_are_used_with_a_warning(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     create_auth(provider.settings())
-    assert f"QUILT_MCP_OIDC_CONFIG_URL is of {provider.url}, but names the issuer '{ISSUER}'" in caplog.text
+    create_auth(provider.settings(config_url=provider.url.replace("://", "://ann:password@")))
+    expected = f"QUILT_MCP_OIDC_CONFIG_URL is of {provider.url}, but names the issuer '{ISSUER}'"
+    assert (caplog.text.count(expected), "password" in caplog.text) == (2, False)
     caplog.clear()
     for issuer in (provider.url, f"{provider.url}/"):  # of which some providers have the slash
         provider.metadata = {"issuer": issuer}

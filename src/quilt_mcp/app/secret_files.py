@@ -82,6 +82,12 @@ def name_variables(kind: type[BaseSettings], name: str) -> list[str]:
             return [f"{kind.model_config.get('env_prefix', '')}{name}".upper()]
 
 
+def name_all(kind: type[BaseSettings], name: str) -> list[str]:
+    """Return the environment variables of a setting, also those that name its file."""
+    variables = name_variables(kind, name)
+    return variables + [one + SUFFIX for one in variables if can_be_in_file(kind.model_fields[name])]
+
+
 def list_variables(environment: Mapping[str, str]) -> Variables:
     """Return the variables of an environment, by their names in upper case: the names of settings have no case."""
     return {variable.upper(): (variable, value) for variable, value in environment.items()}

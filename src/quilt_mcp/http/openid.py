@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -187,7 +188,7 @@ class OpenIDProxy(OIDCProxy):
                 if len(content) > ANSWER_BYTES or time.monotonic() > until:
                     raise ValueError("it is too long, or takes too long")
         found = OIDCConfiguration.model_validate_json(content)
-        expected = str(config_url).removesuffix("/.well-known/openid-configuration")
+        expected = re.sub("(?<=://)[^/]*@", "", str(config_url)).removesuffix("/.well-known/openid-configuration")
         if str(found.issuer).rstrip("/") != expected.rstrip("/"):  # OpenID Connect Discovery 1.0, 4.3
             logger.warning("QUILT_MCP_OIDC_CONFIG_URL is of %s, but names the issuer %r", expected, str(found.issuer))
         return found
