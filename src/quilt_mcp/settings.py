@@ -265,8 +265,11 @@ class Settings(QuiltSettings, WorkflowSettings, RequirementsSettings, AnalysisSe
 def find_unknown_variables(environment: Iterable[str]) -> list[str]:
     """Return a message for each environment variable that looks like one of a setting, and is ignored."""
     prefix = _PREFIXES[0]
-    variables = [one for name in Settings.model_fields for one in secret_files.name_all(Settings, name)]
-    known = {one.removeprefix(prefix): one for one in variables}
+    known = dict[str, str]()
+    for setting, field in Settings.model_fields.items():
+        for one in secret_files.name_variables(Settings, setting):
+            files = [one + secret_files.SUFFIX] if secret_files.can_be_in_file(field) else []
+            known |= {name.removeprefix(prefix): name for name in (one, *files)}
     messages = []
     for given in environment:
         name = given.upper().removeprefix(prefix)

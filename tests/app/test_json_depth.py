@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from quilt_mcp.app.message_text import MAX_DEPTH, find_invalid_text, is_nested_too_deeply
+from quilt_mcp.app.message_text import MAX_DEPTH, find_refusal, is_nested_too_deeply
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.layers import HandleMessage
@@ -131,7 +131,7 @@ def test_the_parser_of_python_makes_finalizers_fail(monkeypatch: pytest.MonkeyPa
 
 
 def test_invalid_text_in_a_deep_message_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_with(lambda: find_invalid_text(b'["\\ud800",' + DEEP), monkeypatch) == []
+    assert run_with(lambda: find_refusal(b'["\\ud800",' + DEEP), monkeypatch) == []
 
 
 def test_a_deep_response_of_the_stack_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonr
 from pydantic import ValidationError
 from typing_extensions import Buffer
 
-from quilt_mcp.app.message_text import find_invalid_text, find_refusal
+from quilt_mcp.app.message_text import find_refusal
 from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.startup import start_server
@@ -261,15 +261,11 @@ class _Messages(io.BufferedIOBase):
 
     def _read_chunks(self) -> Iterator[bytes]:
         for line in self._client.read_lines():
-            if invalid := find_invalid_text(line):
-                logger.warning("a message contains text that is not valid Unicode: %s", invalid.where)
-                if invalid.is_request:
-                    self._requests.audit("InvalidUnicode")
-                    self._client.write(invalid.to_error() + b"\n")
-                continue
-            if error := find_refusal(line):
-                self._requests.audit("InvalidMessage")
-                self._client.write(error + b"\n")
+            if refusal := find_refusal(line):
+                logger.warning("a message is refused: %s %s", refusal.message, refusal.details or "")
+                if refusal.is_request:
+                    self._requests.audit(refusal.name)
+                    self._client.write(refusal.to_error() + b"\n")
                 continue
             message = self._requests.read(line)
             if self._starts_connection(message):

@@ -147,16 +147,12 @@ STORED_SECONDS = 0.5
 """How long a process may take to store the tokens that it has renewed."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
-METADATA_PATH = "/.well-known/oauth-authorization-server"
 CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
 """Scopes that clients ask for, some of them always. They have no effect."""
 
 
 class OpenIDProxy(OIDCProxy):
     """Signs callers in at an OpenID provider.
-
-    The provider is asked for `openid`, without which it does not have to answer (OpenID Connect Core 1.0, 3.1.2.1), and
-    for the required scopes.
 
     Args:
         client_secret: of this server at the provider. It also signs this server's own tokens.
@@ -166,13 +162,14 @@ class OpenIDProxy(OIDCProxy):
     def __init__(self, *, store: SignInStore, client_id: str, client_secret: str, **options: Any) -> None:
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
-        self._renewals: dict[tuple[str, tuple[str, ...]], asyncio.Task[OAuthToken]] = {}
-        required = list(options["required_scopes"])
+        self._renewals: dict[str, asyncio.Task[OAuthToken]] = {}
+        required = options["required_scopes"]
         super().__init__(
             client_id=client_id,
             client_secret=client_secret,
             client_storage=store,
             valid_scopes=list(dict.fromkeys([*required, *CLIENT_SCOPES])),
+            # without `openid`, a provider does not have to answer (OpenID Connect Core 1.0, 3.1.2.1)
             extra_authorize_params={"scope": " ".join(dict.fromkeys(["openid", *required]))},
             **options,
         )
@@ -213,7 +210,7 @@ class OpenIDProxy(OIDCProxy):
     def get_routes(self, mcp_path: str | None = None) -> list[Route]:
         """Return the routes, also the one where clients look for the metadata of an issuer with a path (RFC 8414)."""
         routes, path = super().get_routes(mcp_path), urlsplit(str(self.issuer_url)).path.rstrip("/")
-        known = [one for one in routes if path and one.path == METADATA_PATH]
+        known = [one for one in routes if path and one.path == "/.well-known/oauth-authorization-server"]
         return [*routes, *(Route(one.path + path, one.endpoint, methods=["GET", "OPTIONS"]) for one in known)]
 
     async def check_issuer(self) -> None:
@@ -229,24 +226,12 @@ class OpenIDProxy(OIDCProxy):
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        """Renew a sign-in. Concurrent requests with the same token get the same answer.
-
-        Many providers take a refresh token that is used twice for a stolen one, and end the sign-in.
-        """
-        key = refresh_token.token, tuple(scopes)
+        """Renew a sign-in, once for concurrent requests: providers end it if their refresh token is used twice."""
+        key = refresh_token.token
         if key not in self._renewals:
-            self._renewals[key] = asyncio.create_task(self._renew(client, refresh_token, scopes))
+            self._renewals[key] = asyncio.create_task(super().exchange_refresh_token(client, refresh_token, scopes))
             self._renewals[key].add_done_callback(lambda _: self._renewals.pop(key))
-        try:
-            return await asyncio.shield(self._renewals[key])
-        except SignInStoreError:
-            note_sign_in_failure()  # in the context of this request
-            raise
-
-    async def _renew(
-        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
-    ) -> OAuthToken:
-        token = await super().exchange_refresh_token(client, refresh_token, scopes)
+        token = await asyncio.shield(self._renewals[key])
         await self.sign_ins.keep_client(str(client.client_id))
         return token
 

@@ -110,9 +110,6 @@ class PublishedKeys(httpx2.AsyncClient):
     Args:
         refresh_seconds: how long a failure is the answer to further requests. Requests that waited for it would
             otherwise repeat it one after another.
-
-    Attributes:
-        fetches: how often the issuer was asked.
     """
 
     def __init__(
@@ -123,7 +120,7 @@ class PublishedKeys(httpx2.AsyncClient):
         self._max_stale_seconds = max_stale_seconds
         self._good: tuple[float, httpx2.Response] | None = None  # with its time on the monotonic clock
         self._failed_at: float | None = None
-        self.fetches = 0
+        self.fetches = 0  # how often the issuer was asked
 
     @property
     def has_keys(self) -> bool:
