@@ -76,14 +76,8 @@ def test_an_error_in_the_content_names_the_variable_of_the_file(
     with pytest.raises(ValidationError) as error:
         Settings()
     assert CANARY not in str(error.value)
-
-
-def test_a_setting_cannot_be_given_both_ways(
-    secret: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("QUILT_API_KEY", CANARY)
-    monkeypatch.setenv("QUILT_API_KEY_FILE", str(secret))
-    assert "QUILT_API_KEY and QUILT_API_KEY_FILE are both set" in invalid_line(capsys)
+    monkeypatch.setenv("QUILT_MCP_STATE_URL", CANARY)  # a setting cannot be given both ways
+    assert "QUILT_MCP_STATE_URL and QUILT_MCP_STATE_URL_FILE are both set" in invalid_line(capsys)
 
 
 def test_a_file_that_cannot_be_used_is_named(

@@ -116,10 +116,6 @@ def files_of(home: Path) -> list[Path]:
     return [path for path in home.rglob("*") if path.is_file()]
 
 
-def count_files(home: Path) -> int:
-    return len(files_of(home))
-
-
 def register(client: httpx2.AsyncClient, name: str = "zq-client") -> Any:
     return client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": name})
 
@@ -130,10 +126,9 @@ async def client_id(client: httpx2.AsyncClient) -> str:
 
 async def start_sign_in(client: httpx2.AsyncClient, client_id: str, state: str = "1") -> httpx2.Response:
     given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": state}
-    scope = "openid offline_access"  # some clients always ask for both
-    return await client.get(
-        "/authorize", params=given | {"code_challenge": CHALLENGE, "code_challenge_method": "S256", "scope": scope}
-    )
+    # some clients always ask for both scopes
+    given |= {"code_challenge": CHALLENGE, "code_challenge_method": "S256", "scope": "openid offline_access"}
+    return await client.get("/authorize", params=given)
 
 
 async def consent(client: httpx2.AsyncClient, began: httpx2.Response, origin: str = PUBLIC) -> httpx2.Response:
@@ -253,9 +248,8 @@ async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(provid
             assert set(valkey.expiries()) == {True}
         for store in stores:
             await store.close()
-    assert len(found) >= 2
-    assert "zq-client" not in str(found)
-    assert count_files(home) == 0
+    assert (len(found) >= 2, "zq-client" in str(found)) == (True, False)
+    assert len(files_of(home)) == 0
 
 
 async def test_callers_get_503_while_the_store_is_unavailable(
@@ -310,11 +304,11 @@ async def test_what_strangers_can_store_is_limited(provider: Provider, home: Pat
         assert (await register(client, "x" * 16_384)).status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE  # and counts
         with time_machine.travel(datetime.now(UTC), tick=False):  # the window of the limit slides
             known = [{"client_id": await client_id(client)} for _ in range(19)][-1]
-            before = count_files(home)
+            before = len(files_of(home))
             assert (await register(client)).status_code == HTTPStatus.TOO_MANY_REQUESTS
         refused = await start_sign_in(client, known["client_id"], state="x" * QUERY_BYTES)
         assert (refused.status_code, refused.json()["error"]) == (HTTPStatus.BAD_REQUEST, "invalid_request")
-        assert count_files(home) == before
+        assert len(files_of(home)) == before
         assert (await start_sign_in(client, known["client_id"], state="x" * 4096)).status_code == HTTPStatus.FOUND
         for _ in range(2):  # the store writes a file for each kind of value when it first looks for one
             for path, form in (
@@ -325,7 +319,7 @@ async def test_what_strangers_can_store_is_limited(provider: Provider, home: Pat
             ):
                 assert (await client.post(path, data=form)).is_client_error
             await client.post("/mcp", headers=ANN)
-            counts.append(count_files(home))
+            counts.append(len(files_of(home)))
     assert counts[0] == counts[1]
 
 
@@ -370,7 +364,6 @@ FAILURES = {
     "too many requests": Answer(HTTPStatus.TOO_MANY_REQUESTS, {"error": "Too Many Requests"}),
     "another form": Answer(HTTPStatus.BAD_REQUEST, {"errorCode": "E0000009"}),
     "null": Answer(HTTPStatus.OK, b"null"),
-    "a list": Answer(HTTPStatus.OK, b"[]"),
     "a deep list": Answer(HTTPStatus.OK, b"[" * 100_000 + b"]" * 100_000),
 }
 
