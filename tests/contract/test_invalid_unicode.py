@@ -54,6 +54,7 @@ def check_error(error: dict[str, Any], where: str) -> None:
         (rb'{"\ud800": 1}', ("(key)", 0)),
         (b'{"a": "\xff"}', ("a", 0)),
         (b'{"a": "\xed\xa0\x80"}', ("a", 0)),
+        (b'{"n": ' + b"9" * 5000 + rb', "a": "\ud800"}', ("a", 0)),
         (rb'"\ud800"', ("the message", 0)),
         (b'{"' + b"k" * 1000 + rb'": "\ud800"}', ("k" * 200, 0)),
         (rb'{"a\u0007": "\ud800"}', ("a?", 0)),

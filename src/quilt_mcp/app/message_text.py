@@ -87,8 +87,8 @@ def find_refusal(message: bytes) -> Refusal | None:
     if not (_SURROGATE.search(message) or _OTHER_ID.search(message)) and _is_utf8(message):
         return None
     try:
-        # each byte that is not UTF-8 becomes a surrogate
-        decoded: object = json.loads(message.decode("utf-8", "surrogateescape"))
+        text = message.decode("utf-8", "surrogateescape")  # each byte that is not UTF-8 becomes a surrogate
+        decoded: object = json.loads(text, parse_int=lambda digits: int(digits[:1000]))  # Python refuses 5,000 digits
     except ValueError:
         return None
     fields = decoded if isinstance(decoded, dict) else {}
