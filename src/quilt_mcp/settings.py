@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib.util import find_spec
 from ipaddress import ip_network
 from typing import Annotated, Literal, Self
@@ -258,6 +260,23 @@ class Settings(QuiltSettings, WorkflowSettings, RequirementsSettings, AnalysisSe
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return where settings come from: arguments, files that the environment names, and the environment."""
         return init_settings, SecretFiles(settings_cls), env_settings
+
+
+def find_unknown_variables(environment: Iterable[str]) -> list[str]:
+    """Return a message for each environment variable that looks like one of a setting, and is ignored."""
+    prefix = _PREFIXES[0]
+    known = dict[str, str]()
+    for setting, field in Settings.model_fields.items():
+        for one in secret_files.name_variables(Settings, setting):
+            files = [one + secret_files.SUFFIX] if secret_files.can_be_in_file(field) else []
+            known |= {name.removeprefix(prefix): name for name in (one, *files)}
+    messages = []
+    for given in environment:
+        name = given.upper().removeprefix(prefix)
+        if given.upper().startswith(prefix) and known.get(name) != given.upper():
+            nearest = "".join(f" Did you mean {known[one]}?" for one in get_close_matches(name, known, 1))
+            messages.append(f"{given} is ignored: there is no such setting.{nearest}")
+    return messages
 
 
 def variables_like(variable: str) -> list[str]:

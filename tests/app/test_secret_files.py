@@ -76,14 +76,8 @@ def test_an_error_in_the_content_names_the_variable_of_the_file(
     with pytest.raises(ValidationError) as error:
         Settings()
     assert CANARY not in str(error.value)
-
-
-def test_a_setting_cannot_be_given_both_ways(
-    secret: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("QUILT_API_KEY", CANARY)
-    monkeypatch.setenv("QUILT_API_KEY_FILE", str(secret))
-    assert "QUILT_API_KEY and QUILT_API_KEY_FILE are both set" in invalid_line(capsys)
+    monkeypatch.setenv("QUILT_MCP_STATE_URL", CANARY)  # a setting cannot be given both ways
+    assert "QUILT_MCP_STATE_URL and QUILT_MCP_STATE_URL_FILE are both set" in invalid_line(capsys)
 
 
 def test_a_file_that_cannot_be_used_is_named(
@@ -103,20 +97,17 @@ def test_a_file_that_cannot_be_used_is_named(
     assert "is not a regular file" in invalid_line(capsys)
 
 
-@pytest.mark.parametrize("value", [CANARY, f"./{CANARY}", f"~{CANARY}/x"])
+NO_PATHS = dict.fromkeys((CANARY, f"./{CANARY}", f"~{CANARY}/x"), "is not an absolute path") | dict.fromkeys(
+    (f"/{CANARY}", f"/{CANARY}/x", "/" + CANARY * 200, f"/{CANARY}" * 1000), "is not a path in an existing directory"
+)
+
+
 def test_a_secret_in_place_of_a_path_is_not_repeated(
-    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN_FILE", value)
-    assert "QUILT_MCP_METRICS_TOKEN_FILE is not an absolute path" in invalid_line(capsys)
-
-
-@pytest.mark.parametrize("value", [f"/{CANARY}", f"/{CANARY}/x", "/" + CANARY * 200, f"/{CANARY}" * 1000])
-def test_a_secret_that_looks_like_a_path_is_not_repeated(
-    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN_FILE", value)
-    assert "QUILT_MCP_METRICS_TOKEN_FILE is not a path in an existing directory" in invalid_line(capsys)
+    for value, problem in NO_PATHS.items():
+        monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN_FILE", value)
+        assert f"QUILT_MCP_METRICS_TOKEN_FILE {problem}" in invalid_line(capsys)
 
 
 def test_a_path_can_start_with_the_home_directory(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,13 +116,27 @@ def test_a_path_can_start_with_the_home_directory(secret: Path, monkeypatch: pyt
     assert content(Settings(), "metrics_token") == CANARY
 
 
-def test_the_log_warns_of_files_that_every_user_can_read(secret: Path, capsys: pytest.CaptureFixture[str]) -> None:
+IGNORED = {
+    "QUILT_MCP_METRIC_TOKEN": " Did you mean QUILT_MCP_METRICS_TOKEN?",
+    "quilt_mcp_oidc_client_id_file": " Did you mean QUILT_MCP_OIDC_CLIENT_ID?",  # it is no secret
+    "QUILT_MCP_ZQ": "",
+}
+
+
+def test_the_log_warns_of_files_that_every_user_can_read_and_of_variables_that_are_ignored(
+    secret: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = {"QUILT_MCP_METRICS_TOKEN_FILE": str(secret), "QUILT_MCP_JWT_PUBLIC_KEY_FILE": str(secret)}
     assert find_exposed_files(Settings, given) == []
     secret.chmod(0o644)
     [warning] = find_exposed_files(Settings, given)  # a public key is no secret
     assert f"QUILT_MCP_METRICS_TOKEN_FILE: every user of this machine can read the file {secret}" in warning
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("QUILT_MCP_METRICS_TOKEN_FILE", str(secret))
-        assert main(["get", "metadata://examples", "--demo", "admin"]) == 0
-    assert "every user of this machine" in capsys.readouterr().err
+    monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN_FILE", str(secret))
+    monkeypatch.setenv("QUILT_MCP_JWT_PUBLIC_KEY_FILE", "")  # unset
+    for name in (*IGNORED, "QUILT_API_KEY_FILES"):
+        monkeypatch.setenv(name, CANARY)
+    assert main(["get", "metadata://examples", "--demo", "admin"]) == 0
+    log = capsys.readouterr().err
+    ignored = [f"{name} is ignored: there is no such setting.{advice}\n" for name, advice in IGNORED.items()]
+    assert [one in log for one in (warning, *ignored)] == [True] * 4
+    assert (log.count("is ignored"), CANARY in log) == (len(ignored), False)

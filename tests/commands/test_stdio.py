@@ -76,9 +76,10 @@ async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end
         await server.ask("tools/call", name="get_resource", arguments={"uri": "canary://x"})
         await server.ask("tools/call", name="canary", arguments={})
         await server.ask("tools/call", name="get_resource", arguments={"uri": "\ud800"})
+        server.stdin.write(b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}\n')
         server.stdin.close()
         status, rest, log = await server.end()
-    assert (status, rest) == (0, "")
+    assert (status, json.loads(rest)["error"]["code"]) == (0, -32600)
     assert "Traceback" not in log
     local = {"transport": "stdio", "subject": "local", "address": None, "http_method": None, "bytes_sent": None}
     found = lines_of(path)
@@ -92,6 +93,7 @@ async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end
         ("tools/call", "get_resource", "unknown", "error", "InvalidURI"),
         ("tools/call", "unknown", None, "error", "NotFound"),
         (None, None, None, "error", "InvalidUnicode"),
+        (None, None, None, "error", "InvalidMessage"),
     ]
     assert "canary" not in path.read_text(encoding="ascii")
 
@@ -223,8 +225,7 @@ def ai_sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("options", [(), ("--demo",)], ids=["serve", "demo"])
 def test_ai_sdk_connects(ai_sdk: Path, options: tuple[str, ...]) -> None:
     (found,), _ = talk([], "node", str(ai_sdk / "connect.mjs"), executable(), "serve", *options)
-    assert "get_resource" in found["tools"]
-    assert found["contents"] == 1
+    assert ("get_resource" in found["tools"], found["contents"]) == (True, 1)
 
 
 @pytest.mark.soak
@@ -237,8 +238,7 @@ async def test_a_signal_ends_the_server_while_stdin_is_open(
         assert answer["result"]["structuredContent"]["data"]["user_info"]["username"] == "amara_osei"
         server.send_signal(number)
         found, _, log = await server.end()
-    assert found == status
-    assert "Traceback" not in log
+    assert (found, "Traceback" in log) == (status, False)
     assert await asyncio.to_thread(os.listdir, tmp_path) == []
 
 

@@ -1,4 +1,4 @@
-"""A request with text that is not valid Unicode gets an error with its id, on each transport."""
+"""A request with text that is not valid Unicode, or with an id that is none, gets an error on each transport."""
 
 import asyncio
 import json
@@ -7,22 +7,21 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from mcp_types import ClientRequest
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, ClientRequest
 
-from quilt_mcp.app.message_text import find_invalid_text
+from quilt_mcp.app.message_text import find_refusal
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import request, running, shop
+from tests.http.web import older, request, running, shop
 from tests.support.server_process import CLIENT, serve_stdio
 from tests.support.serving import HANDSHAKE
 from tests.support.toys import QUICK
 from tests.support.waiting import SECONDS
 
 HALF = "a\ud800b"
+JSON_BODY = {"Content-Type": "application/json"}
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("tools/call", {"name": "get_resource", "arguments": {"uri": HALF}}),
-    ("tools/call", {"name": "workflow_create", "arguments": {"workflow_id": "w", "name": HALF}}),
-    ("tools/call", {"name": "symbolic_check", "arguments": {"code": HALF, "function_name": "f"}}),
     ("tools/call", {"name": "health_check", "arguments": {"more": [{"deep": ["valid", HALF]}]}}),
     ("tools/call", {"name": HALF, "arguments": {}}),
     ("resources/read", {"uri": HALF}),
@@ -67,8 +66,8 @@ def check_error(error: dict[str, Any], where: str) -> None:
     ],
 )
 def test_text_that_is_not_unicode_is_found(message: bytes, found: tuple[str, int] | None) -> None:
-    invalid = find_invalid_text(message)
-    assert (invalid and (invalid.where, invalid.position)) == found
+    refusal = find_refusal(message)
+    assert (refusal and refusal.details) == (found and f"{found[0]}: character {found[1]} is not valid.")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +82,10 @@ def test_text_that_is_not_unicode_is_found(message: bytes, found: tuple[str, int
     ],
 )
 def test_only_requests_are_answered(message: dict[str, Any], expected: tuple[object, bool]) -> None:
-    invalid = find_invalid_text(json.dumps({**message, "params": HALF}).encode())
-    assert invalid
-    assert (invalid.request_id, invalid.is_request) == expected
-    assert json.loads(invalid.to_error())["id"] == expected[0]
+    refusal = find_refusal(json.dumps({**message, "params": HALF}).encode())
+    assert refusal
+    assert (refusal.request_id, refusal.is_request) == expected
+    assert json.loads(refusal.to_error())["id"] == expected[0]
 
 
 @pytest.mark.soak
@@ -107,7 +106,7 @@ async def test_stdio_answers_each_request_with_its_id() -> None:
         server.stdin.close()
         status, stdout, log = await server.end()
     assert (status, stdout) == (0, "")
-    assert log.count("not valid Unicode: ") == len(calls)
+    assert log.count("not valid Unicode. ") == len(calls)
     assert "Traceback" not in log
 
 
@@ -154,13 +153,22 @@ async def test_http_answers_each_request_with_its_id() -> None:
         assert (await client.post(**request("resources/read", uri=QUICK))).status_code == HTTPStatus.OK
 
 
-async def test_http_answers_a_notification_and_bytes_that_are_not_utf8() -> None:
+async def test_http_answers_messages_that_are_no_valid_request() -> None:
+    ids = (b"1.0", b"1.5", b"1e400", b"-1e2", b"NaN", b"null", b"true", b"[]", b"{}")
+    odd = [
+        *((b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % one, None, INVALID_REQUEST) for one in ids),
+        (rb'{"jsonrpc":"2.0","method":"\ud800"}', None, INVALID_PARAMS),
+        (b'{"id":5,"method":"\xff"}', 5, INVALID_PARAMS),
+    ]
+    headers = older("ping")["headers"] | JSON_BODY
     async with shop() as (client, _):
-        headers = request("ping")["headers"]
-        for content, number in ((rb'{"jsonrpc":"2.0","method":"\ud800"}', None), (b'{"id":5,"method":"\xff"}', 5)):
+        for content, number, code in odd:
             answer = await client.post("/mcp", content=content, headers=headers)
-            assert (answer.status_code, answer.json()["id"]) == (HTTPStatus.BAD_REQUEST, number)
-            check_error(answer.json()["error"], "method")
+            found = (answer.status_code, answer.json()["id"], answer.json()["error"]["code"])
+            assert found == (HTTPStatus.BAD_REQUEST, number, code), content
+        notice = b'{"jsonrpc":"2.0","id":null,"method":"notifications/initialized"}'  # some clients send this
+        answer = await client.post("/mcp", content=notice, headers=headers)
+        assert answer.status_code == HTTPStatus.ACCEPTED
 
 
 async def test_sse_answers_on_the_stream() -> None:
@@ -174,9 +182,7 @@ async def test_sse_answers_on_the_stream() -> None:
         address = await anext(data)
         for number, (method, parameters) in enumerate(CALLS):
             message = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
-            response = await client.post(
-                address, content=json.dumps(message), headers={"Content-Type": "application/json"}
-            )
+            response = await client.post(address, content=json.dumps(message), headers=JSON_BODY)
             assert response.status_code == HTTPStatus.ACCEPTED
             answer = json.loads(await anext(data))
             assert (answer["id"], answer["error"]["code"]) == (number, -32602)

@@ -362,13 +362,8 @@ async def test_tokens_and_their_claims_are_not_logged(
     other = pair.create_token(**named | {"issuer": f"https://{CANARY}", "audience": CANARY})
     tokens = [signed, expired, foreign, other, signed[:-4] + "AAAA", f"{CANARY}.{CANARY}.{CANARY}"]
     secrets = FORMS | {part for token in tokens for part in token.split(".")}
-    key: dict[str, Any] = {
-        "jwt_public_key": pair.public_key,
-        "jwt_issuer": issuer,
-        "jwt_audience": "quilt",
-        "static_tokens": None,
-    }
-    key |= {"public_url": AnyHttpUrl("https://mcp.example.com"), "allowed_hosts": ("127.0.0.1",)}
+    key: dict[str, Any] = {"jwt_public_key": pair.public_key, "jwt_issuer": issuer, "jwt_audience": "quilt"}
+    key |= {"static_tokens": None, "public_url": AnyHttpUrl("https://mcp.example.com"), "allowed_hosts": ("127.0.0.1",)}
     metadata = "/.well-known/oauth-protected-resource/mcp"
     with debug_log(form, capsys, secrets):
         async with audited(tmp_path, **key) as (client, lines):

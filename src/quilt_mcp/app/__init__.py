@@ -4,12 +4,10 @@ Service functions take the parameters of their resource and nothing else, so the
 The manager makes its app the current one around each call; threads that the call starts inherit it.
 """
 
-import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from contextvars import ContextVar
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -80,20 +78,14 @@ class App:
         finally:
             _current.reset(token)
 
-    def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function with the same signature; while it runs, this is the current app."""
+    def bind(self, function: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+        """Return the function; while it runs, this is the current app."""
 
-        @wraps(function)
-        async def run_async(*args: object, **kwargs: object) -> object:
+        async def run() -> T:
             with self.active():
-                return await function(*args, **kwargs)
+                return await function()
 
-        @wraps(function)
-        def run(*args: object, **kwargs: object) -> object:
-            with self.active():
-                return function(*args, **kwargs)
-
-        return run_async if inspect.iscoroutinefunction(function) else run
+        return run
 
     async def close(self) -> None:
         """Close all parts, the newest first.

@@ -2,7 +2,7 @@
 
 import logging
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from logging.handlers import QueueHandler, QueueListener
 from queue import Empty, Full, SimpleQueue
 from threading import Event
@@ -32,14 +32,11 @@ class LineHandler(logging.StreamHandler[TextIO]):
         """
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.write([record])
-
-    def write(self, records: Iterable[logging.LogRecord]) -> None:
-        """Write the records at once. After a failure, they start on a line of their own."""
+        """Write the record at once. After a failure, it starts on a line of its own."""
         try:
             self.open()
             start, self._is_torn = "\n" if self._is_torn else "", True
-            _write(self.stream, start + "".join(f"{one.getMessage()}\n" for one in records))
+            _write(self.stream, f"{start}{record.getMessage()}\n")
         except (OSError, ValueError) as error:  # ValueError: the stream is closed
             self.note(getattr(error, "strerror", None) or type(error).__name__)
         else:
@@ -54,13 +51,12 @@ class BackgroundHandler(QueueHandler):
         target: writes the lines.
         limit: how many lines can wait. More are lost.
         patience: how long its end waits for a write that stalls, in seconds.
-        at_once: the maximum number of characters of several lines in one write; 0 writes each line by itself.
     """
 
-    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS, at_once: int = 0) -> None:
+    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS) -> None:
         self.records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
         super().__init__(self.records)
-        self.target, self.patience, self.at_once, self._limit = target, patience, at_once, limit
+        self.target, self.patience, self._limit = target, patience, limit
         self._listener = _Listener(self)
 
     @property
@@ -119,19 +115,7 @@ class _Listener(QueueListener):
 
     def handle(self, record: logging.LogRecord) -> None:
         """Write without the lock of the handler: `logging.shutdown` takes it, and would wait for a stalled write."""
-        records, size = [record], len(record.getMessage()) + 1
-        while size < self._source.at_once and not self._records.empty():
-            following = self._records.get()
-            if following is None:
-                self._records.put(None)  # nothing comes after it
-                break
-            length = len(following.getMessage()) + 1
-            if size + length > self._source.at_once:
-                self._source.target.write(records)
-                records, size = [], 0
-            records.append(following)
-            size += length
-        self._source.target.write(records)
+        self._source.target.emit(record)
 
     def stop(self) -> None:
         """End the thread, and wait for it, but not for a write that stalls."""

@@ -1,7 +1,8 @@
-r"""Find text in a client's message that is not valid Unicode, and make the error that answers the message.
+r"""Find messages of clients that the MCP library does not answer as it should, and make the errors that answer them.
 
 JSON can contain half of a surrogate pair (`"\ud800"`), and bytes can be something else than UTF-8. The MCP library
-cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP.
+cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP. A request with
+an id such as 1.5 or null is a notification for it, and gets no answer: its client would wait.
 
 How deeply JSON is nested is measured before a parser reads it.
 
@@ -14,6 +15,8 @@ import json
 import re
 from dataclasses import dataclass
 from itertools import accumulate
+
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
 
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import INVALID_PARAMS
@@ -33,67 +36,72 @@ def is_nested_too_deeply(text: bytes) -> bool:
     return any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
 
 
+_OTHER_ID = re.compile(rb'"id"\s*+:\s*+(?!"|-?\d++\s*+[,}])')
 # A surrogate may be in the message: as an escape, which can also be half of a valid pair, or as bytes.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
 _SHOWN = 200
-_DIGITS = 1000
+_ADVICE = "Send UTF-8. Replace or remove each half of a surrogate pair (U+D800 to U+DFFF) and each invalid byte."
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidText:
-    """A message with text that is not valid Unicode.
+class Refusal:
+    """Why a message is not passed on to the MCP library.
 
     Attributes:
+        name, code, message, details: of the error.
         request_id: the id of the request; None if it has none that can be answered.
         is_request: whether the client waits for an answer.
-        where: the path of the text in the message, such as `params.arguments.code`.
-        position: the index of the first character that is not valid.
     """
 
-    request_id: str | int | None
-    is_request: bool
-    where: str
-    position: int
+    name: str
+    code: int
+    message: str
+    details: str | None = None
+    request_id: str | int | None = None
+    is_request: bool = True
 
     def to_error(self) -> bytes:
         """Return the JSON-RPC error that answers the message. It is ASCII, so the id can contain anything."""
-        message = "The message contains text that is not valid Unicode."
-        body: JSONObject = {
-            "success": False,
-            "error": "InvalidUnicode",
-            "message": message,
-            "details": f"{self.where}: character {self.position} is not valid.",
-            "suggested_actions": [
-                "Send UTF-8. Replace or remove each half of a surrogate pair (U+D800 to U+DFFF) and each invalid byte."
-            ],
-            "transient": False,
-        }
-        error = {"code": INVALID_PARAMS, "message": message, "data": body}
+        error: JSONObject = {"code": self.code, "message": self.message}
+        if self.details:
+            error["data"] = {
+                "success": False,
+                "error": self.name,
+                "message": self.message,
+                "details": self.details,
+                "suggested_actions": [_ADVICE],
+                "transient": False,
+            }
         return json.dumps({"jsonrpc": "2.0", "id": self.request_id, "error": error}, separators=(",", ":")).encode()
 
 
-def find_invalid_text(message: bytes) -> InvalidText | None:
-    """Return what is wrong with the text of a message; None if it is valid Unicode, or is not JSON."""
-    if (not _SURROGATE.search(message) and _is_utf8(message)) or is_nested_too_deeply(message):
+def find_refusal(message: bytes) -> Refusal | None:
+    """Return why a message is refused; None if it is not, or is not JSON.
+
+    A notification with an invalid id stays one: some clients send `"id": null`.
+    """
+    if is_nested_too_deeply(message):
+        text = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
+        return Refusal("InvalidMessage", PARSE_ERROR, text)
+    if not (_SURROGATE.search(message) or _OTHER_ID.search(message)) and _is_utf8(message):
         return None
     try:
-        # each byte that is not UTF-8 becomes a surrogate
-        decoded: object = json.loads(message.decode("utf-8", "surrogateescape"), parse_int=_parse_integer)
+        text = message.decode("utf-8", "surrogateescape")  # each byte that is not UTF-8 becomes a surrogate
+        decoded: object = json.loads(text, parse_int=lambda digits: int(digits[:1000]))  # Python refuses 5,000 digits
     except ValueError:
-        return None
-    found = _find_half(decoded)
-    if found is None:
         return None
     fields = decoded if isinstance(decoded, dict) else {}
     request_id = fields.get("id")
     is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
-    return InvalidText(request_id if is_id else None, is_id and "method" in fields, *found)
-
-
-def _parse_integer(digits: str) -> int:
-    """Return the integer. Python refuses to read a very long one. Its value does not matter here."""
-    return int(digits) if len(digits) <= _DIGITS else 0
+    if found := _find_half(decoded):
+        details = f"{found[0]}: character {found[1]} is not valid."
+        text = "The message contains text that is not valid Unicode."
+        known = request_id if is_id else None
+        return Refusal("InvalidUnicode", INVALID_PARAMS, text, details, known, is_id and "method" in fields)
+    if "id" not in fields or is_id or str(fields.get("method", "notifications/")).startswith("notifications/"):
+        return None
+    return Refusal("InvalidMessage", INVALID_REQUEST, "The id of a request must be a text or an integer.")
 
 
 def _is_utf8(message: bytes) -> bool:

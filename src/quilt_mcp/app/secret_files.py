@@ -120,19 +120,16 @@ def read_secret(variable: str, path: str) -> str:
         raise PydanticCustomError("secret_file", f"{variable} is not an absolute path of a file")
     if place.parent == Path(place.anchor) or not os.path.isdir(place.parent):  # noqa: PTH112 - is_dir raises errors
         raise PydanticCustomError("secret_file", f"{variable} is not a path in an existing directory below the root")
-    content, text = b"", ""
     try:
-        is_regular = stat.S_ISREG(place.stat().st_mode)
-        if is_regular:  # a pipe would block
-            with place.open("rb") as file:
-                content = file.read(MAX_BYTES + 1)
-            text = content.decode("utf-8-sig").rstrip("\r\n")
+        if not stat.S_ISREG(place.stat().st_mode):  # a pipe would block
+            raise _refuse(variable, path, "is not a regular file")
+        with place.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        text = content.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
         raise _refuse(variable, path, "is not valid UTF-8") from None
     except OSError as error:
         raise _refuse(variable, path, f"cannot be read ({error.strerror})") from None
-    if not is_regular:
-        raise _refuse(variable, path, "is not a regular file")
     if len(content) > MAX_BYTES:
         raise _refuse(variable, path, f"has more than {MAX_BYTES} bytes")
     if not text.strip():

@@ -116,8 +116,6 @@ def _has_room(error: BaseException | None, shown: set[int]) -> TypeGuard[BaseExc
 CONSOLE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MAX_CHARACTERS = 4_000
 """The maximum length of a message in the console format."""
-WHOLE_WRITE = 1_024
-"""As UTF-8, so many characters are at most 4,096 bytes: a pipe that several workers write to takes them as a whole."""
 MAX_WAITING = 4_000
 """How many records can wait while nobody reads stderr. More are lost, and counted."""
 
@@ -167,7 +165,7 @@ class StderrHandler(BackgroundHandler):
     """Writes records to stderr in a thread, without what libraries know of clients and of other systems."""
 
     def __init__(self, *, patience: float = CLOSE_SECONDS) -> None:
-        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience, at_once=WHOLE_WRITE)
+        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience)
         self._lost = 0
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -17,7 +17,7 @@ from quilt_mcp.commands.entry import Misuse, Unable
 from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.http.audit import open_audit_log
 from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import Settings, find_unknown_variables
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def open_server() -> QuiltServer:
         server = create_server()
     except STARTUP_ERRORS as error:
         raise Misuse(f"{str(error).rstrip('.')}.") from error
-    for problem in find_exposed_files(Settings, os.environ):
+    for problem in (*find_exposed_files(Settings, os.environ), *find_unknown_variables(os.environ)):
         logger.warning(problem)
     return server
 

@@ -1,6 +1,7 @@
 """The server over stdio. It does for clients what the MCP library does not.
 
-- A request with text that is not valid Unicode gets an error. The library replaces characters, or sends no answer.
+- A request with text that is not valid Unicode, or an id that is none, gets an error. The library replaces characters,
+  or sends no answer.
 - Requests in progress when stdin ends are answered, as with `printf ... | quilt-mcp serve`. The library cancels them.
 - A client that asks for `server/discover` can still send `initialize`. The library keeps a connection in the protocol
   of its first request, so the second request starts another connection.
@@ -29,7 +30,7 @@ from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonr
 from pydantic import ValidationError
 from typing_extensions import Buffer
 
-from quilt_mcp.app.message_text import find_invalid_text
+from quilt_mcp.app.message_text import find_refusal
 from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.startup import start_server
@@ -260,11 +261,11 @@ class _Messages(io.BufferedIOBase):
 
     def _read_chunks(self) -> Iterator[bytes]:
         for line in self._client.read_lines():
-            if invalid := find_invalid_text(line):
-                logger.warning("a message contains text that is not valid Unicode: %s", invalid.where)
-                if invalid.is_request:
-                    self._requests.audit("InvalidUnicode")
-                    self._client.write(invalid.to_error() + b"\n")
+            if refusal := find_refusal(line):
+                logger.warning("a message is refused: %s %s", refusal.message, refusal.details or "")
+                if refusal.is_request:
+                    self._requests.audit(refusal.name)
+                    self._client.write(refusal.to_error() + b"\n")
                 continue
             message = self._requests.read(line)
             if self._starts_connection(message):

@@ -2,11 +2,10 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
@@ -123,17 +122,15 @@ def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
 def _introspect(settings: HTTPSettings) -> TokenVerifier:
     module = import_module("quilt_mcp.http.tokens")
     secret = _read_secret("QUILT_MCP_INTROSPECTION_CLIENT_SECRET", settings.introspection_client_secret)
-    return cast(
-        "TokenVerifier",
-        module.IntrospectionVerifier(
-            introspection_url=str(settings.introspection_url),
-            issuer=settings.introspection_issuer,
-            audience=settings.introspection_audience,
-            client_id=settings.introspection_client_id,
-            client_secret=secret,
-            required_scopes=list(settings.required_scopes),
-        ),
+    verifier: TokenVerifier = module.IntrospectionVerifier(
+        introspection_url=str(settings.introspection_url),
+        issuer=settings.introspection_issuer,
+        audience=settings.introspection_audience,
+        client_id=settings.introspection_client_id,
+        client_secret=secret,
+        required_scopes=list(settings.required_scopes),
     )
+    return verifier
 
 
 def _read_public_keys(text: str) -> list[str]:
@@ -160,25 +157,20 @@ def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedSto
     stores = import_module("quilt_mcp.http.openid")  # it imports key_value
     store = shared_store(secret) or stores.LocalSignIns(f"{config_url} {settings.oidc_client_id}", secret)
     try:
-        with _without_log("fastmcp.server.auth.oidc_proxy"):  # it would log a traceback; our error has the reason
-            return cast(
-                "AuthProvider",
-                stores.OpenIDProxy(
-                    config_url=config_url,
-                    client_id=settings.oidc_client_id or "",
-                    client_secret=secret,
-                    store=store,
-                    audience=settings.oidc_audience,
-                    algorithm=settings.jwt_algorithm,
-                    base_url=str(settings.public_url),
-                    required_scopes=list(settings.required_scopes),
-                ),
-            )
+        proxy: AuthProvider = stores.OpenIDProxy(
+            config_url=config_url,
+            client_id=settings.oidc_client_id or "",
+            client_secret=secret,
+            store=store,
+            audience=settings.oidc_audience,
+            algorithm=settings.jwt_algorithm,
+            base_url=str(settings.public_url),
+            required_scopes=list(settings.required_scopes),
+        )
     except (httpx2.HTTPError, ValueError, RecursionError) as error:  # a ValidationError is a ValueError too
-        kind = type(error).__name__
-        raise MisconfiguredSignIn(
-            f"QUILT_MCP_OIDC_CONFIG_URL: cannot read the OpenID configuration ({kind})"
-        ) from error
+        problem = f"cannot read the OpenID configuration ({type(error).__name__})"
+        raise MisconfiguredSignIn(f"QUILT_MCP_OIDC_CONFIG_URL: {problem}") from error
+    return proxy
 
 
 def _read_secret(variable: str, secret: SecretStr | None) -> str:
@@ -198,16 +190,6 @@ def _read_static_tokens(text: str) -> dict[str, dict[str, object]]:
         where = f" (at {'.'.join(map(str, field))})" if field else ""
         raise MisconfiguredSignIn(f"QUILT_MCP_STATIC_TOKENS: {first['msg']}{where}") from None
     return {token: known.model_dump(exclude_none=True) for token, known in found.items()}
-
-
-@contextmanager
-def _without_log(name: str) -> Iterator[None]:
-    logger = logging.getLogger(name)
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def _read_file(variable: str, path: str) -> str:

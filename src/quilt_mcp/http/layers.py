@@ -19,7 +19,7 @@ Direct                  answers reads (direct.py); the rest is FastMCP's
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -31,7 +31,6 @@ from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types import PARSE_ERROR
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.middleware import Middleware
@@ -42,7 +41,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.app.message_text import MAX_DEPTH, find_invalid_text, is_nested_too_deeply
+from quilt_mcp.app.message_text import find_refusal
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
@@ -361,7 +360,9 @@ class StreamLimit(Layer):
         if scope["path"] != self._path:
             await self._pass_message(scope, receive, send)
             return
-        with self._open.hold(_find_caller(scope)) as is_free:
+        token = get_access_token()
+        caller = find_counted(token).key if token else (scope.get("client") or ("",))[0]
+        with self._open.hold(caller) as is_free:
             if is_free:
                 scope[IS_STREAM] = True
                 await self._pass_stream(scope, receive, send)
@@ -408,12 +409,6 @@ def _find_session(query: str | bytes) -> str:
         return UUID(QueryParams(query).get("session_id", "")).hex
     except ValueError:
         return ""
-
-
-def _find_caller(scope: Scope) -> str:
-    if (token := get_access_token()) is not None:
-        return find_counted(token).key
-    return (scope.get("client") or ("",))[0]
 
 
 class _BodyTimeout(Exception):
@@ -469,16 +464,11 @@ class HandleMessage(Layer):
         if first["type"] != "http.request" or first.get("more_body", False):  # the client has left
             return
         body: bytes = first.get("body", b"")
-        if is_nested_too_deeply(body):
-            message = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
-            error = {"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}}
-            await _refuse(json.dumps(error).encode())(scope, receive, send)
-            return
-        if invalid := find_invalid_text(body):
-            if not (self.is_sse and invalid.is_request):
-                await _refuse(invalid.to_error())(scope, receive, send)
+        if refusal := find_refusal(body):
+            if not (self.is_sse and refusal.is_request and refusal.request_id is not None):
+                await _refuse(refusal.to_error())(scope, receive, send)
                 return
-            asked = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
+            asked = {"jsonrpc": "2.0", "id": refusal.request_id, "method": "resources/read", "params": {"uri": None}}
             first = {"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False}
         if not self.is_sse and _declares_apps(body):
             send = _naming_session(send)
@@ -522,13 +512,7 @@ def _naming_session(send: Send) -> Send:
     Before 2026-07-28, only `initialize` says what a client can, and any process answers the next request. The id says
     it again; there is no session, and nothing to protect. Other clients get no id.
     """
-
-    async def send_with_id(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
-            MutableHeaders(scope=message)["Mcp-Session-Id"] = f"{APPS_SESSION}{uuid4().hex}"
-        await send(message)
-
-    return send_with_id
+    return _add_header(send, "Mcp-Session-Id", f"{APPS_SESSION}{uuid4().hex}", to={HTTPStatus.OK})
 
 
 class _WatchedRequest:
@@ -584,12 +568,16 @@ def repeat(first: Message, receive: Receive) -> Receive:
 
 
 def _closing(send: Send) -> Send:
-    async def send_closing(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            MutableHeaders(scope=message)["connection"] = "close"
+    return _add_header(send, "connection", "close")
+
+
+def _add_header(send: Send, name: str, value: str, to: Container[int] = range(600)) -> Send:
+    async def send_with_header(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] in to:
+            MutableHeaders(scope=message)[name] = value
         await send(message)
 
-    return send_closing
+    return send_with_header
 
 
 _unavailable = PlainTextResponse(

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, SupportsFloat
+from urllib.parse import urlsplit
 
 import fastmcp
 import httpx2
@@ -38,6 +40,7 @@ from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
 from mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
+from starlette.routing import Route
 
 from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.tokens import ANSWER_BYTES, StrictJWTVerifier
@@ -144,6 +147,8 @@ STORED_SECONDS = 0.5
 """How long a process may take to store the tokens that it has renewed."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
+CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
+"""Scopes that clients ask for, some of them always. They have no effect."""
 
 
 class OpenIDProxy(OIDCProxy):
@@ -157,7 +162,17 @@ class OpenIDProxy(OIDCProxy):
     def __init__(self, *, store: SignInStore, client_id: str, client_secret: str, **options: Any) -> None:
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
-        super().__init__(client_id=client_id, client_secret=client_secret, client_storage=store, **options)
+        self._renewals: dict[str, asyncio.Task[OAuthToken]] = {}
+        required = options["required_scopes"]
+        super().__init__(
+            client_id=client_id,
+            client_secret=client_secret,
+            client_storage=store,
+            valid_scopes=list(dict.fromkeys([*required, *CLIENT_SCOPES])),
+            # without `openid`, a provider does not have to answer (OpenID Connect Core 1.0, 3.1.2.1)
+            extra_authorize_params={"scope": " ".join(dict.fromkeys(["openid", *required]))},
+            **options,
+        )
 
     def get_oidc_configuration(self, config_url: AnyHttpUrl, *_: object) -> OIDCConfiguration:
         """Read the provider's metadata. FastMCP would read any number of bytes for any time."""
@@ -170,7 +185,7 @@ class OpenIDProxy(OIDCProxy):
                 if len(content) > ANSWER_BYTES or time.monotonic() > until:
                     raise ValueError("it is too long, or takes too long")
         found = OIDCConfiguration.model_validate_json(content)
-        expected = str(config_url).removesuffix("/.well-known/openid-configuration")
+        expected = re.sub("(?<=://)[^/]*@", "", str(config_url)).removesuffix("/.well-known/openid-configuration")
         if str(found.issuer).rstrip("/") != expected.rstrip("/"):  # OpenID Connect Discovery 1.0, 4.3
             logger.warning("QUILT_MCP_OIDC_CONFIG_URL is of %s, but names the issuer %r", expected, str(found.issuer))
         return found
@@ -192,6 +207,12 @@ class OpenIDProxy(OIDCProxy):
         )
         return self._verifier
 
+    def get_routes(self, mcp_path: str | None = None) -> list[Route]:
+        """Return the routes, also the one where clients look for the metadata of an issuer with a path (RFC 8414)."""
+        routes, path = super().get_routes(mcp_path), urlsplit(str(self.issuer_url)).path.rstrip("/")
+        known = [one for one in routes if path and one.path == "/.well-known/oauth-authorization-server"]
+        return [*routes, *(Route(one.path + path, one.endpoint, methods=["GET", "OPTIONS"]) for one in known)]
+
     async def check_issuer(self) -> None:
         await self._verifier.check_issuer()
 
@@ -205,9 +226,18 @@ class OpenIDProxy(OIDCProxy):
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        token = await super().exchange_refresh_token(client, refresh_token, scopes)
+        """Renew a sign-in, once for concurrent requests: providers end it if their refresh token is used twice."""
+        key = refresh_token.token
+        if key not in self._renewals:
+            self._renewals[key] = asyncio.create_task(super().exchange_refresh_token(client, refresh_token, scopes))
+            self._renewals[key].add_done_callback(lambda _: self._renewals.pop(key))
+        token = await asyncio.shield(self._renewals[key])
         await self.sign_ins.keep_client(str(client.client_id))
         return token
+
+    def _prepare_scopes_for_upstream_refresh(self, _: list[str]) -> list[str]:
+        """Return no scopes, so that the provider keeps those of the sign-in. The client's mean nothing there."""
+        return []
 
     def _create_upstream_oauth_client(self) -> AsyncOAuth2Client:
         return _ProviderClient(*self._credentials, timeout=PROVIDER_SECONDS)

@@ -110,28 +110,22 @@ class BoundedMemory(MemoryStorage):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counters: TLRUCache[str, tuple[int, float]] = TLRUCache(
+        self.counters: TLRUCache[str, tuple[int, float]] = TLRUCache(
             MAX_COUNTERS, ttu=lambda _, counter, now: now + counter[1], timer=time.time
         )
 
-    def __len__(self) -> int:
-        return len(self._counters)
-
-    def __bool__(self) -> bool:
-        return True  # also if it is empty
-
     async def get(self, key: str) -> int:
-        return self._counters.get(key, (0, 0.0))[0]
+        return self.counters.get(key, (0, 0.0))[0]
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
         count = await self.get(key) + amount
-        self._counters[key] = (count, expiry)
+        self.counters[key] = (count, expiry)
         return count
 
     async def decr(self, key: str, amount: int = 1) -> int:
-        count, expiry = self._counters.get(key, (0, 0.0))
-        self._counters[key] = (max(count - amount, 0), expiry)
-        return self._counters[key][0]
+        count, expiry = self.counters.get(key, (0, 0.0))
+        self.counters[key] = (max(count - amount, 0), expiry)
+        return self.counters[key][0]
 
 
 async def _hit(limiter: SlidingWindowCounterRateLimiter, items: Sequence[RateLimitItem], key: str) -> int:

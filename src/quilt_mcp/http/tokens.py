@@ -58,7 +58,8 @@ class StrictJWTVerifier(JWTVerifier):
     """Also refuses tokens that never expire, that are not valid yet, that are not access tokens, or that are malformed.
 
     If the issuer does not publish its keys at the moment, the last ones are used for a day. A token with another key
-    cannot be verified then: the request gets 503 instead of 401, because clients discard a token after 401.
+    cannot be verified then, and neither just after another unknown key, because the issuer is not asked again yet: the
+    request gets 503 instead of 401, because clients discard a token after 401.
 
     Args:
         jwks_uri: where the issuer publishes its keys; None with a public key.
@@ -78,11 +79,12 @@ class StrictJWTVerifier(JWTVerifier):
             header: object = decode_jwt_header(token)
             if not isinstance(header, dict):
                 return None
+            before = self._published.fetches if self._published else 0
             found = await super().load_access_token(token)
             is_valid = found is not None and _is_access_token(header) and _is_current(found.claims)
         except (ValueError, RecursionError, OverflowError):  # no JSON, deeply nested JSON, an `exp` of 400 digits
             return None
-        if found is None and self._published is not None and self._published.may_lack(header.get("kid")):
+        if found is None and self._published is not None and self._published.may_lack(header.get("kid"), before):
             note_sign_in_failure()
         return found if is_valid else None
 
@@ -118,6 +120,7 @@ class PublishedKeys(httpx2.AsyncClient):
         self._max_stale_seconds = max_stale_seconds
         self._good: tuple[float, httpx2.Response] | None = None  # with its time on the monotonic clock
         self._failed_at: float | None = None
+        self.fetches = 0  # how often the issuer was asked
 
     @property
     def has_keys(self) -> bool:
@@ -131,6 +134,7 @@ class PublishedKeys(httpx2.AsyncClient):
         """
         if self._failed_at is not None and time.monotonic() < self._failed_at + self._refresh_seconds:
             return self._find_last()
+        self.fetches += 1
         try:
             async with (
                 asyncio.timeout(FETCH_SECONDS),
@@ -145,10 +149,11 @@ class PublishedKeys(httpx2.AsyncClient):
         self._good, self._failed_at = (time.monotonic(), response), None
         return response
 
-    def may_lack(self, key_id: object) -> bool:
-        """Return whether the issuer may have published this key since its last response."""
+    def may_lack(self, key_id: object, before: int) -> bool:
+        """Return whether the issuer may have published this key: it fails, or was not asked after `before` fetches."""
         keys = self._good[1].json()["keys"] if self._good else []
-        return self._failed_at is not None and all(one.get("kid") != key_id for one in keys)
+        is_old = self._failed_at is not None or (isinstance(key_id, str) and self.fetches == before)
+        return is_old and all(one.get("kid") != key_id for one in keys)
 
     def _note_failure(self, error: Exception) -> None:
         if self._failed_at is None:
