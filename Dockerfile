@@ -19,6 +19,7 @@ ENV PATH=/srv/quilt-mcp/bin:/usr/local/bin:/usr/bin:/bin \
 USER 10001:10001
 VOLUME /srv/data
 EXPOSE 8000
-HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+# not with urllib, which would ask the proxy of HTTP_PROXY
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "from http.client import *; c = HTTPConnection('127.0.0.1', 8000, timeout=4); c.request('GET', '/health'); exit(c.getresponse().status != 200)"]
 ENTRYPOINT ["quilt-mcp"]
 CMD ["serve", "--transport", "http", "--host", "0.0.0.0", "--port", "8000"]

@@ -97,6 +97,8 @@ def fail() -> None:
         logged = {"level": "error", "data": "\u001b[2J"}
         say({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
         raise RuntimeError("</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e")
+    while FAULT == "asks and reads no answers":
+        say({"jsonrpc": "2.0", "id": "x", "method": "ping"})
     while FAULT == "floods":
         say("x" * 1000)
     while FAULT == "floods without a line":

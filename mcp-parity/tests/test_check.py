@@ -20,16 +20,13 @@ QUICK = ["--pause", "0"]
 FAULTS = {
     "prints at its start": (1, "error    stdout: a line that is no message of MCP: 'Hello'; log to stderr instead"),
     "prints when it reads": (1, r"error    stdout: a line that is no message of MCP: 'reading\x1b[31m'"),
-    "answers with invalid JSON": (1, """no message of MCP: '{"jsonrpc": "2.0", "id":'"""),
+    "answers with invalid JSON": (1, """no message of MCP: '{"jsonrpc": "2.0", "id":'; send valid JSON-RPC 2.0"""),
     "lists a URI twice": (1, "error    resources: raw://rows is listed more than once"),
     "repeats a page": (1, "error    resources: page 2 repeats page 1"),
     "repeats a cursor": (1, "error    resources: page 2 names the next page '1', which was read before"),
     "has pages without end": (1, "error    resources: the list does not end after 1,000 pages"),
     "changes its list": (1, "warning  resources: the list differs between two requests"),
-    "has a key twice": (
-        1,
-        'error    raw://rows: announced as application/json, but the text is not JSON: the key "id"',
-    ),
+    "has a key twice": (1, 'raw://rows: announced as application/json, but the text is not JSON: the key "id"'),
     "is nested deeply": (1, "but the text is not JSON: it is nested too deeply"),
     "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
     "has another base64": (1, "error    raw://blob: the blob is not base64: "),
@@ -77,8 +74,7 @@ def test_a_fault_is_named_on_one_screen(
     monkeypatch.setenv("FAULT", fault)
     expected, message = FAULTS[fault]
     status, text = check(capsysbinary, *QUICK, RAW)
-    assert message in text
-    assert status == expected
+    assert (status, message in text) == (expected, True), text
     assert len(text.splitlines()) <= 24
 
 
@@ -111,6 +107,15 @@ def test_the_check_of_a_server_that_hangs_ends(
     status, text = check(capsysbinary, *QUICK, "--limit", "0.5", "--timeout", "1", RAW)
     assert status == (2 if fault == "hangs at its start" else 1)
     assert "the server does not answer within 0.5 s" in text
+
+
+@pytest.mark.soak
+def test_a_server_that_reads_no_answers_is_not_read(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "asks and reads no answers")
+    status, text = check(capsysbinary, *QUICK, "--most", "1", RAW)
+    assert (status, "within 10 s; it does not read the answers to its requests" in text) == (1, True), text
 
 
 def test_a_server_that_waits_has_not_ended_for_lack_of_a_login(
@@ -202,6 +207,16 @@ def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFix
             assert "  read     4 resources twice, and with the tool read_resource" in text
 
 
+NO_NUMBERS = [
+    ("most", "-1"),
+    ("largest", "0"),
+    ("pause", "-1"),
+    ("limit", "nan"),
+    ("timeout", "inf"),
+    ("limit", "1e300"),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -209,7 +224,8 @@ def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFix
         (["--header", "x", "http://127.0.0.1:9"], "--header: 'x' is not of the form `Name: value`"),
         (["no_such_module_here:mcp"], "ModuleNotFoundError"),
         (["python 'server.py"], "mcp_server = python 'server.py: ValueError: No closing quotation"),
-        (["--pause", "-1", "--html", "/nowhere/page.html", RAW], "No such file or directory: '/nowhere/page.html'"),
+        *(([f"--{name}", value, RAW], f"--{name} must be from ") for name, value in NO_NUMBERS),
+        (["--pause", "0", "--html", "/nowhere/page.html", RAW], "No such file or directory: '/nowhere/page.html'"),
     ],
 )
 def test_mistakes_are_reported_in_one_line(

@@ -127,6 +127,14 @@ CHANGES: dict[str, tuple[Callable[[list[Tool]], Any], list[str]]] = {
             "- *compatible*: argument `labels` can now be `untyped`",
         ],
     ),
+    "two forms that exclude each other's values": (
+        lambda tools: update_step_input(tools)["labels"].update(items={"oneOf": [{"type": "integer"}, {}]}),
+        [
+            "- *breaking*: argument `labels[]` can no longer be `string`",
+            "- *breaking*: argument `labels[]` can no longer be `integer`",
+            "- *compatible*: argument `labels[]` can now be `untyped`",
+        ],
+    ),
     "an unknown keyword": (
         lambda tools: update_step_input(tools)["status"].update({"not": {"const": "x"}}),
         ['- *breaking*: argument `status` has another `not`: `null` → `{"const": "x"}`'],
@@ -185,7 +193,6 @@ def test_schemas_are_read_as_every_sdk_writes_them() -> None:
 
 
 def test_choices_with_the_same_first_characters_differ() -> None:
-    """The line shows only the first characters."""
     before, after = contract(), contract()
     for files, last in ((before, "1"), (after, "2")):
         update_step_input(files[TOOLS])["status"].update(enum=["x" * 100 + last])

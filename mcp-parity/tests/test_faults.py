@@ -31,12 +31,6 @@ CHANGES = {
     "a number becomes another type": Fault(
         STATUS, {'"orders": 3': '"orders": 3.0'}, ("contents[0].data.orders: golden: 3; server: 3.0",)
     ),
-    "a truth value becomes a number": Fault(
-        STATUS, {'"open": WORLD["open"]': '"open": 1'}, ("contents[0].data.open: golden: true; server: 1",)
-    ),
-    "a zero becomes negative": Fault(
-        STATUS, {'"rate": 0.0': '"rate": -0.0'}, ("contents[0].data.rate: golden: 0.0; server: -0.0",)
-    ),
     "a MIME type changes": Fault(
         NOTES,
         {'mime_type="text/markdown"': 'mime_type="text/plain"'},
@@ -179,20 +173,13 @@ mcp.middleware.insert(0, Fault())
 
 
 LIES = {
-    "another value": Fault(
-        STATUS,
-        lie('body["data"]["orders"] = 4'),
-        ("shop://status: ", "contents[0].data.orders: resources/read: 3; get_resource: 4"),
+    "contents that are no objects": Fault(
+        STATUS, lie('body["contents"] = ["x"]'), ("shop://status: the contents of get_resource are not a list of ob",)
     ),
     "a number of another type": Fault(
         STATUS,
         lie('body["data"]["orders"] = 3.0'),
         ("shop://status: ", "contents[0].data.orders: resources/read: 3; get_resource: 3.0"),
-    ),
-    "another sign of zero": Fault(
-        STATUS,
-        lie('body["data"]["rate"] = -0.0'),
-        ("shop://status: ", "contents[0].data.rate: resources/read: 0.0; get_resource: -0.0"),
     ),
     "a row that only the tool lacks": Fault(
         STATUS,
@@ -226,11 +213,6 @@ LIES = {
         lie("pass", LIE.replace("json.dumps(body)", """'{"uri": 1, ' + json.dumps(body)[1:]""")),
         ("shop://status: the text and the structured content of get_resource differ",),
     ),
-    "another text than the structured content": Fault(
-        STATUS,
-        lie("pass", LIE.replace("json.dumps(body)", "json.dumps(body | {'data': {}})")),
-        ("shop://status: the text and the structured content of get_resource differ",),
-    ),
     "a text with a number of another type than the structured content": Fault(
         STATUS,
         lie("pass", LIE.replace("json.dumps(body)", "json.dumps(body).replace('3', '3.0')")),
@@ -244,7 +226,6 @@ LIES = {
             'message: resources/read: "no licence"; get_resource: "another"',
         ),
     ),
-    # The body that is the data of the JSON-RPC error is equal. Only the message beside it differs.
     "another message beside the same body": Fault(
         LICENCE, {"# more": MESSAGE_FAULT}, ('resource.message: resources/read: "no"; get_resource: "no licence"',)
     ),
@@ -272,7 +253,7 @@ def test_a_tool_that_lies_is_named(pinned: Project) -> None:
 
 
 def test_a_tool_that_lies_in_another_world_is_named(pinned: Project) -> None:
-    names = ("another sign of zero", "another refusal", "a resource that it describes with a value of another type")
+    names = ("a number of another type", "another refusal", "a resource that it describes with a value of another type")
     faults = {name: replace(LIES[name], world="away") for name in names}
     assert find_unnamed(faults, pinned.read(faults)) == {}
 

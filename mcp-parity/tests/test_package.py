@@ -1,4 +1,4 @@
-"""The size of the package, and what it knows."""
+"""The size of modules, and what the package knows."""
 
 import ast
 import re
@@ -7,12 +7,6 @@ from pathlib import Path
 import mcp_parity
 
 SOURCE = Path(__file__).parent.parent / "src" / "mcp_parity"
-
-
-def test_the_package_stays_small() -> None:
-    modules = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
-    assert len(modules) <= 16
-    assert sum(len(text.splitlines()) for text in modules) <= 3_484
 
 
 def test_it_knows_no_particular_server() -> None:

@@ -156,7 +156,7 @@ def test_a_file_that_another_program_changes(
 
 @pytest.mark.parametrize(
     ("client", "path"),
-    [*((client, None) for client in ("cursor", "vscode", "zed")), ("cursor", ""), ("cursor", "relative")],
+    [*((client, None) for client in ("cursor", "vscode", "zed")), *(("cursor", one) for one in ("", "x", "/dev/null"))],
 )
 def test_no_home_directory_with_an_absolute_path(
     client: str, path: str | None, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

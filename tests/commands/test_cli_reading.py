@@ -22,19 +22,23 @@ def test_json_is_the_body_of_the_tool_in_the_world_of_the_option(capsys: pytest.
     assert found["data"]["user_info"]["username"] == "jonas_lindqvist"
 
 
-def test_an_error_goes_to_stderr_with_its_suggested_actions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_goes_to_stderr_with_actions_that_a_person_in_a_shell_can_take(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["get", "admin://users", "--demo", "member"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     refusal = json.loads(read_output(capsys, "get", "admin://users", "--demo", "member", "--json", status=1))
-    assert refusal["error"] == "Unauthorized"
-    lines = [f"Unauthorized: {refusal['message']}", f"  {refusal['details']}"]
-    assert captured.err.splitlines() == lines + [f"  - {action}" for action in refusal["suggested_actions"]]
-
-
-def test_an_unknown_uri_gives_the_nearest_uris(capsys: pytest.CaptureFixture[str]) -> None:
+    *actions, for_clients = refusal["suggested_actions"]
+    assert "get_resource()" in for_clients
+    lines = [f"Unauthorized: {refusal['message']}", f"  {refusal['details']}", *(f"  - {one}" for one in actions)]
+    assert captured.err.splitlines() == [
+        *lines,
+        "  - Run `quilt-mcp list`: resources without admin are available to you.",
+    ]
     assert main(["get", "auth://statsu"]) == 1
-    assert "auth://status" in capsys.readouterr().err
+    actions = [line.removeprefix("  - ") for line in capsys.readouterr().err.splitlines()]
+    assert {"Did you mean auth://status?", "Run `quilt-mcp list` to list all available resources."} <= {*actions}
 
 
 @pytest.mark.soak
@@ -91,13 +95,21 @@ def test_cycles_of_a_trace_are_shown_with_their_types() -> None:
     assert lines == ["REQ-001 A", "", path, f"{path} … (9 relationships)", "cycle_count  2"]
 
 
-async def test_the_list_shows_every_resource_and_as_json_it_is_discovery(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_list_shows_every_resource_and_as_json_it_is_discovery(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # a file or pipe has none
     listed, data = read_output(capsys, "list"), (await get_resource()).body()["data"]
-    rows = {line.split()[0]: line for line in listed.splitlines() if "://" in line}
+    rows = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if "://" in line}
     assert rows.keys() == RESOURCE_REGISTRY.keys()
+    assert "\x1b" not in listed
     for uri, definition in RESOURCE_REGISTRY.items():
-        assert rows[uri].endswith(" admin") == definition["requires_admin"]
-        assert all(variable in rows[uri].removeprefix(uri) for variable in path_variables(uri))
+        needs = [*path_variables(uri), *(["admin"] if definition["requires_admin"] else [])]
+        assert rows[uri] == [*definition["name"].split(), *(", ".join(needs) or "-").split()]
     assert read_output(capsys, "get") == listed
     found = json.loads(read_output(capsys, "list", "--json"))
     assert (found["uri"], found["data"]) == ("", data)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # like a terminal
+    monkeypatch.setenv("TERM", "dumb")
+    narrow = "".join(read_output(capsys, "list").split())
+    assert all(f"URI{uri}name{''.join(row['name'].split())}needs" in narrow for uri, row in RESOURCE_REGISTRY.items())

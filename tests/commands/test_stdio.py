@@ -229,7 +229,7 @@ def test_ai_sdk_connects(ai_sdk: Path, options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 async def test_a_signal_ends_the_server_while_stdin_is_open(
     number: signal.Signals, status: int, tmp_path: Path
 ) -> None:

@@ -5,7 +5,9 @@ import json
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +168,21 @@ def test_only_nginx_can_be_reached_from_outside() -> None:
 
 
 def test_every_dependency_that_must_be_healthy_has_a_health_check() -> None:
-    for service in SERVICES.values():
-        dependencies = service.get("depends_on", [])
-        for name in dependencies:
-            condition = dependencies[name]["condition"] if isinstance(dependencies, dict) else "service_started"
-            assert condition != "service_healthy" or "healthcheck" in SERVICES[name]
+    named = [service["depends_on"] for service in SERVICES.values() if isinstance(service.get("depends_on"), dict)]
+    needed = {name for one in named for name in one if one[name]["condition"] == "service_healthy"}
+    assert needed <= {name for name, service in SERVICES.items() if "healthcheck" in service}
+
+
+@pytest.mark.parametrize(("status", "code"), [("200 OK", 0), ("503 Service Unavailable", 1)])
+def test_the_health_check_of_the_image_asks_the_server_and_no_proxy(status: str, code: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        _, *arguments = (one.replace("8000", str(listener.getsockname()[1])) for one in stages()[-1].health_check)
+        with subprocess.Popen([sys.executable, *arguments], env={"http_proxy": "http://127.0.0.1:9"}) as check:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+                assert check.wait(30) == code
 
 
 @pytest.mark.skipif(shutil.which("sed") is None, reason="sed is not installed")

@@ -22,12 +22,6 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -
     names = {name for name in ZipFile(wheel).namelist() if not name.partition("/")[0].endswith(".dist-info")}
     sources = {path for path in (ROOT / "src" / "quilt_mcp").rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert names - {COMMIT} == {path.relative_to(ROOT / "src").as_posix() for path in sources}
-    assert {
-        "quilt_mcp/py.typed",
-        "quilt_mcp/http/nginx.conf",
-        "quilt_mcp/commands/demo/stack_schema.graphql",
-        "quilt_mcp/commands/demo/requirements_sample.sqlite3.zlib",
-    } <= names
 
 
 @pytest.fixture

@@ -66,7 +66,6 @@ def test_only_the_sandbox_uses_what_windows_does_not_have() -> None:
 
 
 def test_what_is_hidden_exists_here() -> None:
-    """A name with a typing error would hide nothing."""
     assert sys.platform == "linux" or pytest.skip("these names are those of Linux")
     for module, names in NAMES.items():
         known = set(dir(__import__(module)))

@@ -232,7 +232,7 @@ def test_each_distribution_is_published_without_a_token_and_alone() -> None:
     assert job["strategy"]["matrix"]["distribution"] == [name.replace("-", "_") for name in names]
     publishing = job["steps"][-1]
     assert publishing["uses"].startswith("pypa/gh-action-pypi-publish@")
-    assert publishing["with"] == {"packages-dir": "wheels"}
+    assert publishing["with"] == {"packages-dir": "wheels", "skip-existing": True}
     assert publishing["if"] == "contains(vars.PUBLISHED, matrix.distribution)"
     assert "secrets." not in TEXTS["release"]
 

@@ -74,11 +74,7 @@ class ToolAnswer:
 
 
 async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> ToolAnswer:
-    """Call the tool with the URI. `contents` is what resources/read answers.
-
-    Raises:
-        ContractError: the parts of the answer contradict each other.
-    """
+    """Call the tool with the URI. `contents` is what resources/read answers. A contradiction is a ContractError."""
     result = await client.call_tool_mcp(tool, {"uri": uri})
     body = result.structured_content
     texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
@@ -97,8 +93,15 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
     images = [block.data for block in result.content if isinstance(block, mcp_types.ImageContent)]
     parts = [body] if body.get("contents") is None else body["contents"]
+    if not (isinstance(parts, list) and all(map(_is_content, parts))):
+        raise ContractError(f"{uri}: the contents of {tool} are not a list of objects with texts")
     shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
     return ToolAnswer(refused=False, message="", contents=shown, body=body)
+
+
+def _is_content(part: Any) -> bool:
+    names = ("text", "blob", "mime_type")
+    return isinstance(part, dict) and all(isinstance(part.get(name) or "", str) for name in names)
 
 
 def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
@@ -230,11 +233,7 @@ async def read(client: AnyClient, uri: str) -> Answer:
 
 
 async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) -> Answer:
-    """Read the URI on both surfaces. Without a tool only with resources/read.
-
-    Raises:
-        ContractError: the surfaces differ.
-    """
+    """Read the URI on both surfaces, without a tool only with resources/read. A difference is a ContractError."""
     native = await read(client, uri)
     if not tool:
         return native

@@ -14,7 +14,7 @@ from mcp_parity.checking import misspell
 from mcp_parity.listing import LISTS, describe_start, find_example, get_list, get_pages
 from mcp_parity.serving import AnyClient, Unanswered, ask
 from mcp_parity.settings import START, ContractError, Settings
-from mcp_parity.transports import Command, Remote
+from mcp_parity.transports import Command, Remote, advise
 from mcp_parity.values import cut, find_differences, make_visible
 
 T = TypeVar("T")
@@ -95,9 +95,9 @@ class Checker:
             self._read_all({one["uri"]: one for one in lists["resources"]} | self._find_examples(lists))
             self._misspell(lists)
         if isinstance(self._server, Command):
-            lines = sorted(set(self._server.all_noise))
+            lines = sorted(set(self._server.noise))
             for line in lines[:MOST_NAMES]:
-                self._add(ERROR, "stdout", f"a line that is no message of MCP: {line!r}; log to stderr instead")
+                self._add(ERROR, "stdout", f"a line that is no message of MCP: {line!r}; {advise(line)}")
             if len(lines) > MOST_NAMES:
                 self._add(ERROR, "stdout", f"{len(lines) - MOST_NAMES} more such lines")
         self.report.seconds = round(time.monotonic() - began, 1)

@@ -15,6 +15,14 @@ from mcp_parity.revisions import Places, Revision, Unreadable, read_contract, re
 from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example
 
 CANNOT_COMPARE = 2
+NUMBERS: dict[str, tuple[float, float, str]] = {
+    "limit": (10.0, 0.001, "the seconds that an answer may take"),
+    "timeout": (60.0, 0.001, "the seconds that the check may take"),
+    "pause": (PAUSE, 0, "the seconds between two reads"),
+    "most": (100, 0, "the most resources that are read"),
+    "largest": (128 * 1024 * 1024, 1, "the most bytes of an answer"),
+}
+MOST = 1_000_000_000  # of bytes and seconds, for clocks; NaN and infinity are refused
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -70,11 +78,8 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
     check.add_argument("--header", action="append", default=[], help="a header for HTTP: 'Name: value'")
     check.add_argument("--token", default="", help="a bearer token for HTTP; default: MCP_TOKEN of the environment")
     check.add_argument("--protocol", default="auto", help="auto, legacy or a protocol version")
-    check.add_argument("--limit", type=float, default=10.0, help="the seconds that an answer may take; default: 10")
-    check.add_argument("--timeout", type=float, default=60.0, help="the seconds that the check may take; default: 60")
-    check.add_argument("--pause", type=float, default=PAUSE, help="the seconds between two reads; default: 1.1")
-    check.add_argument("--most", type=int, default=100, help="the most resources that are read; default: 100")
-    check.add_argument("--largest", type=int, default=128 * 1024 * 1024, help="the most bytes of an answer; 128 MiB")
+    for name, (default, _, words) in NUMBERS.items():
+        check.add_argument(f"--{name}", type=type(default), default=default, help=f"{words}; default: {default:,}")
     check.add_argument("--json", action="store_true", help="print all that was found as JSON")
     check.add_argument("--html", type=Path, help="also write a page")
     check.add_argument(
@@ -93,6 +98,9 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     named = [one for one in arguments.server if one != "--"]
     if not named:
         parser.error("name a command, a URL or module:attribute; options stand before it")
+    for name, (_, least, _) in NUMBERS.items():
+        if not least <= getattr(arguments, name) <= MOST:
+            parser.error(f"--{name} must be from {least} to {MOST:,}")
     try:
         headers = dict(map(_parse_header, arguments.header))
         token = arguments.token or os.environ.get("MCP_TOKEN", "")

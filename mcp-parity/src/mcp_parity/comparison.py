@@ -218,7 +218,9 @@ def _by_type(schema: Schema) -> dict[str, Schema]:
         rest = {name: value for name, value in schema.items() if name != alternatives and name not in NOTES}
         forms = [{**rest, **_read_schema(form)} for form in schema.get(alternatives, [])]
         types = [kind for form in forms for kind in _find_schema_types(form)]
-        if types and len(types) == len(set(types)):
+        shared = {"integer", "number"} <= set(types) or (len(forms) > 1 and {"anything", "untyped"} & set(types))
+        excludes = alternatives == "oneOf" and shared  # the values that two forms allow are not allowed
+        if types and len(types) == len(set(types)) and not excludes:
             return {kind: form for form in forms for kind in _find_schema_types(form)}
     return dict.fromkeys(_find_schema_types(schema), schema)
 

@@ -86,10 +86,7 @@ async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
 
 
 def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
-    """Return what the server says of itself when a client connects: the fields that are wanted.
-
-    Nothing is asked, and nothing returned, if `mcp_protocol` names a protocol version without a start.
-    """
+    """Return the wanted fields of what the server says of itself at its start; none if its protocol has no start."""
     info, capabilities = client.server_info, client.server_capabilities
     if info is None or not info.name:
         return {}
@@ -102,11 +99,7 @@ def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]
 
 
 def read_rows(settings: Settings) -> list[Row]:
-    """Return the rows of the inventory, or none if there is no file.
-
-    Raises:
-        ContractError: the file is no CSV file in UTF-8, or it lacks a column that is needed.
-    """
+    """Return the rows of the inventory, or none if there is no file. One that cannot be used is a ContractError."""
     if not settings.inventory.exists():
         return []
     shown = settings.show(settings.inventory)

@@ -72,9 +72,6 @@ def _limit(work: Callable[[], T], seconds: float) -> T:
 
     The signal comes again every second: Python discards an exception in a destructor, and a server can catch all.
     There is no limit on Windows, in another thread, and in a test with a limit of its own by the same signal.
-
-    Raises:
-        _TimeIsOver: it takes longer.
     """
     here = threading.current_thread() is threading.main_thread()
     if sys.platform == "win32" or not here or signal.getitimer(signal.ITIMER_REAL)[0]:
@@ -113,11 +110,7 @@ def _create(named: str, timeout: float) -> Any:
 
 
 def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
-    """Talk with the server, and return the result. A connection to another process stays open for the next talk.
-
-    Raises:
-        Unanswered: the server cannot be reached, or does not answer in time.
-    """
+    """Return the result of a talk with the server, or raise Unanswered. A connection to a process stays open."""
     try:
         with _explain(about, settings, "no answer: ", server):
             return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
@@ -172,11 +165,7 @@ class _Loop:
             await client.close()  # type: ignore[no-untyped-call]  # FastMCP's
 
     def run(self, work: Awaitable[T], timeout: float) -> T:
-        """Wait for the work in the context of the caller.
-
-        Raises:
-            _TimeIsOver: it takes longer than `timeout` seconds, even if it blocks the loop.
-        """
+        """Wait for the work in the context of the caller, or raise _TimeIsOver, even if the work blocks the loop."""
         done: Future[T] = Future()
 
         async def finish() -> None:

@@ -18,7 +18,6 @@ UI = "ui://*"
 PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
 
-
 Row = dict[str, str]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -18,12 +19,13 @@ from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 from fastmcp.client.transports.base import SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 from mcp_parity.values import read_json
 
 LONGEST_LINE = 128 * 1024 * 1024
 MOST_NOISE = 1_000
+MOST_OWED = 1_000
 LONGEST_NOISE = 120
 _SHOWN = 65_536  # bytes in which a message of MCP says that it is one
 _MESSAGES = ("application/json", "text/event-stream")
@@ -37,7 +39,8 @@ class Command(ClientTransport):
     """A server that is started by a command and speaks over its stdin and stdout.
 
     The SDK has such a transport too, but it only logs what is no message, and reads a line of any length.
-    The lines that are no messages are the `noise`; `all_noise` has also those of earlier processes.
+    The lines that are no messages are the `noise`, also those of earlier processes. `owed` counts the server's requests
+    of which it has not read the answers: more are read only when it does.
     """
 
     def __init__(self, command: str, arguments: list[str], directory: str | None) -> None:
@@ -48,8 +51,7 @@ class Command(ClientTransport):
         self.largest = LONGEST_LINE
         self._process: asyncio.subprocess.Process | None = None
         self.noise: list[str] = []
-        self.all_noise: list[str] = []
-        self._reported = 0
+        self._reported = self._earlier = self.owed = 0
         self._stopped = False
 
     @asynccontextmanager
@@ -57,7 +59,8 @@ class Command(ClientTransport):
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
     ) -> AsyncIterator[ClientSession]:
         options = transport_options or TransportOptions()
-        self.noise, self._reported, self._stopped = [], 0, False
+        self._reported = self._earlier = len(self.noise)
+        self.owed, self._stopped = 0, False
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -72,7 +75,7 @@ class Command(ClientTransport):
         outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, process, received)
-            tasks.start_soon(_write, process, sent, received)
+            tasks.start_soon(self._write, process, sent, received)
             try:
                 async with options.session_class(incoming, outgoing, **session_kwargs) as session:
                     yield session
@@ -85,7 +88,9 @@ class Command(ClientTransport):
         """Pass on the messages, until the server has printed too much else."""
         assert process.stdout  # noqa: S101 - it is a pipe
         async with received:
-            while len(self.noise) < MOST_NOISE:
+            while len(self.noise) - self._earlier < MOST_NOISE:
+                while self.owed > MOST_OWED:  # noqa: ASYNC110 - few servers ask so much
+                    await anyio.sleep(0.02)
                 try:
                     line = await process.stdout.readline()
                 except ValueError:
@@ -96,6 +101,7 @@ class Command(ClientTransport):
                     return
                 message = self._parse(line)
                 if message is not None:
+                    self.owed += isinstance(message.message, JSONRPCRequest)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # what comes after the end
                         await received.send(message)
 
@@ -111,9 +117,21 @@ class Command(ClientTransport):
             self._note(f"{error}: {line.decode(errors='replace')}")
         return SessionMessage(message)
 
+    async def _write(self, process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
+        assert process.stdin  # noqa: S101 - it is a pipe
+        try:
+            async with sent:
+                async for message in sent:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    process.stdin.write(text.encode() + b"\n")
+                    await process.stdin.drain()
+                    self.owed -= not hasattr(message.message, "method")
+        except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await _wait_for_end(process)
+            await received.aclose()  # the session sees that the connection has ended
+
     def _note(self, line: str) -> None:
         self.noise.append(line[:LONGEST_NOISE])
-        self.all_noise.append(line[:LONGEST_NOISE])
 
     def take_noise(self) -> str:
         """Return a sentence about the lines that are no messages since the last call; empty if there are none."""
@@ -122,7 +140,7 @@ class Command(ClientTransport):
             return ""
         more = f" and {len(new) - 1} more lines" if len(new) > 1 else ""
         shown = ascii(new[0])
-        return f"the server writes to stdout what is no message of MCP: {shown}{more}; log to stderr instead"
+        return f"the server writes to stdout what is no message of MCP: {shown}{more}; {advise(new[0])}"
 
     @property
     def ended(self) -> int | None:
@@ -157,31 +175,20 @@ class Command(ClientTransport):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
+def advise(line: str) -> str:
+    """Return what to do about a line that is no message: a log belongs elsewhere, and a message can be wrong."""
+    return "send valid JSON-RPC 2.0" if re.search(r'"(jsonrpc|result)"', line) else "log to stderr instead"
+
+
 async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
     with anyio.move_on_after(_GRACE):
         while process.returncode is None:  # noqa: ASYNC110 - `wait` waits for all that hold the pipes
             await anyio.sleep(0.02)
 
 
-async def _write(process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
-    assert process.stdin  # noqa: S101 - it is a pipe
-    try:
-        async with sent:
-            async for message in sent:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                process.stdin.write(text.encode() + b"\n")
-                await process.stdin.drain()
-    except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-        await _wait_for_end(process)
-        await received.aclose()  # the session sees that the connection has ended
-
-
 @dataclass
 class Exchange:
-    """What was seen so far of an HTTP request and its answer, such as the status `200 OK`.
-
-    The challenge is `WWW-Authenticate`: which login the server wants.
-    """
+    """What was seen of an HTTP request and its answer. The challenge is `WWW-Authenticate`: the login it wants."""
 
     status: str = ""
     content_type: str = ""
@@ -279,6 +286,7 @@ def describe_transport(server: Any) -> str:
         return f" ({server.last}{'; give it a token or headers' if server.last.wants_login else ''})"
     if isinstance(server, Command):
         ended = "" if server.ended is None else f" (the process has ended with status {server.ended})"
+        ended += "; it does not read the answers to its requests" if server.owed > MOST_OWED else ""
         noise = server.take_noise()
         if line := server.last_error():
             ended += f"; the last line of stderr: {line}"

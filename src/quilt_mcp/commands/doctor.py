@@ -42,7 +42,7 @@ def describe_installation() -> list[Check]:
     return [
         _check("quilt-mcp", "info", __version__),
         _check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
-        _check("demo world", "info", "installed" if find_spec("moto") else missing),
+        _check("demo world", "info", "installed" if all(map(find_spec, ("graphql", "moto", "trustme"))) else missing),
     ]
 
 
@@ -181,12 +181,8 @@ def _describe(settings: Settings, name: str, variables: Variables) -> EffectiveS
     value = _mask(getattr(settings, name))
     if file:
         return {"variable": file[0], "value": value, "source": "file", "file": file[1]}
-    return {
-        "variable": given or known[0],
-        "value": value,
-        "source": "environment" if given else "default",
-        "file": None,
-    }
+    source: Literal["default", "environment"] = "environment" if given else "default"
+    return {"variable": given or known[0], "value": value, "source": source, "file": None}
 
 
 def _mask(value: object) -> str | None:
@@ -204,7 +200,6 @@ def _mask(value: object) -> str | None:
 
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
-
 
 AllSettings = Annotated[
     bool,

@@ -7,11 +7,11 @@ import anyio
 from cyclopts import Parameter
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
-from rich.table import Table
+from rich.console import RenderableType
 
 from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.logs import configure_logging
-from quilt_mcp.commands.output import complain, document, is_trace, show, show_json, table_of, trace_tree, waiting
+from quilt_mcp.commands.output import complain, document, is_trace, show, show_json, trace_tree, waiting
 from quilt_mcp.commands.parser import AsJSON, Demo
 from quilt_mcp.commands.startup import enter_world, open_server
 from quilt_mcp.core.registry import path_variables
@@ -68,16 +68,21 @@ def list_resources(*, as_json: AsJSON = False) -> int:
     return get(as_json=as_json)
 
 
-def _list(categories: Body) -> Table:
-    table = table_of("URI", "name", "needs")
-    for rows in categories.values():
-        for row in rows:
-            needs = [*path_variables(row["uri"]), *(["admin"] if row["requires_admin"] else [])]
-            table.add_row(row["uri"], row["name"], ", ".join(needs))
-        table.add_section()
-    return table
+def _list(categories: Body) -> RenderableType:
+    return document({category: [_describe(row) for row in rows] for category, rows in categories.items()})
+
+
+def _describe(row: Body) -> Body:
+    needs = [*path_variables(row["uri"]), *(["admin"] if row["requires_admin"] else [])]
+    return {"URI": row["uri"], "name": row["name"], "needs": ", ".join(needs)}
 
 
 def _explain(body: Body) -> list[str]:
     details = [f"  {body['details']}"] if body["details"] else []
-    return [f"{body['error']}: {body['message']}", *details, *(f"  - {action}" for action in body["suggested_actions"])]
+    actions = (f"  - {_say_in_shell(action)}" for action in body["suggested_actions"])
+    return [f"{body['error']}: {body['message']}", *details, *actions]
+
+
+def _say_in_shell(action: str) -> str:
+    words = action.replace("Call get_resource() without arguments", "Run `quilt-mcp list`")
+    return words.replace("with requires_admin=false", "without admin")

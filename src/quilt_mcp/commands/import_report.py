@@ -61,10 +61,7 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
     }
     if changes := report.changes:
         described |= {
-            "created": dict(changes.created),
-            "updated": dict(changes.updated),
-            "unchanged": dict(changes.unchanged),
-            "deleted": dict(changes.deleted),
+            **{verb: dict(counts) for verb, counts in _name_counts(changes)},
             "changes": [_describe_change(one) for one in changes.first],
             "change_count": changes.count,
         }
@@ -112,12 +109,7 @@ def _show_changes(file: Path, changes: "Changes") -> None:
 
 
 def _name_counts(changes: "Changes") -> list[tuple[str, Counter[str]]]:
-    return [
-        ("created", changes.created),
-        ("updated", changes.updated),
-        ("deleted", changes.deleted),
-        ("unchanged", changes.unchanged),
-    ]
+    return [(verb, getattr(changes, verb)) for verb in ("created", "updated", "deleted", "unchanged")]
 
 
 def list_counts(counts: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
+from threading import current_thread, main_thread
 from types import FrameType
 
 from quilt_mcp.app.build import advise_extra
@@ -48,9 +49,12 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     try:
         module = import_module("quilt_mcp.commands.demo.world")
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "moto":
+        if (error.name or "").partition(".")[0] == "quilt_mcp":  # else a library of the extra, which is there in part
             raise
         raise Misuse(f"The demo world is not installed: {advise_extra('demo')}.") from error
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # the second one if a terminal is closed
+        if current_thread() is main_thread() and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _exit_on_signal)
     context: AbstractContextManager[object] = module.demo_world(name, now=datetime.now(UTC))
     return context
 
