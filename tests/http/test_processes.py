@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -19,14 +20,16 @@ import httpx2
 import pytest
 import uvicorn
 from fastmcp import Client
+from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, Request
 from quilt_mcp.commands.install import executable
 from quilt_mcp.http.layers import FinishRequests
-from quilt_mcp.http.server import SPARE_SECONDS, ConnectionLimits, Shutdown, configure_uvicorn, listen
+from quilt_mcp.http.server import SPARE_SECONDS, ConnectionLimits, Shutdown, WebServer, configure_uvicorn, listen
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
 from tests.http.web import READ, READ_QUICK, connected, new_client, request, shop, watching
@@ -231,6 +234,22 @@ async def test_requests_that_are_on_their_way_are_answered() -> None:
         answer = await client.post(**READ_QUICK)
         assert (answer.status_code, {*connections} <= {connection}) == (HTTPStatus.OK, True)
         await until(connection.transport.is_closing)
+
+
+@pytest.mark.parametrize("turns", range(2, 6))  # the event loop accepts the connection in the second
+async def test_a_connection_that_is_being_accepted_is_answered(turns: int) -> None:
+    app = Starlette(routes=[Route("/", PlainTextResponse("yes"))])
+    web = WebServer(configure_uvicorn(app, HTTPSettings(), seconds_to_finish=SECONDS))
+    web.config.load()
+    web.lifespan = web.config.lifespan_class(web.config)
+    with listen("127.0.0.1", 0) as listener:
+        await web.startup([listener])
+        with socket.create_connection(listener.getsockname(), SECONDS) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await web.shutdown([listener])
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_streams_do_not_delay_the_shutdown(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,7 +32,8 @@ import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors import Multiprocess, multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from quilt_mcp.http.audit import AuditRecord, audit_refusal, find_address
 from quilt_mcp.http.layers import IS_STREAM, Flag, RefuseConnection
@@ -288,6 +289,8 @@ STABLE_SECONDS = 60.0
 """A worker that dies sooner after the previous replacement makes the next pause longer."""
 MAX_PAUSE_SECONDS = 30.0
 SPARE_SECONDS = 5.0
+ACCEPTING_TURNS = 3
+"""The turns of the event loop between the acceptance of a connection and the call of `connection_made`."""
 FAILED = 1
 
 logger = logging.getLogger(__name__)
@@ -328,13 +331,31 @@ def configure_uvicorn(
 class WebServer(uvicorn.Server):
     """Serves an application until `should_exit` is set. It calls `when_ready` when it accepts connections."""
 
-    def __init__(self, config: uvicorn.Config, *, when_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, *, when_ready: Callable[[], None] | None = None) -> None:
         super().__init__(config)
         self._when_ready = when_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._when_ready()
+        if self._when_ready:
+            self._when_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no connection, and let those begin that were accepted just now: a server that closes loses them."""
+        if sys.platform != "win32":  # whose event loop has no readers
+            for listener in (one for server in self.servers for one in server.sockets):
+                asyncio.get_running_loop().remove_reader(listener.fileno())
+        for _ in range(ACCEPTING_TURNS):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+
+
+class Worker(Process):
+    """A worker process of uvicorn, with our server."""
+
+    def target(self, sockets: list[socket.socket] | None = None) -> None:
+        self._server = WebServer(self.config)
+        super().target(sockets)
 
 
 class Shutdown:
@@ -397,6 +418,7 @@ class Workers(Multiprocess):
         when_ready: Callable[[], None],
     ) -> None:
         super().__init__(config, [listener])
+        vars(multiprocess)["Process"] = Worker  # uvicorn has no parameter for it
         self._leaving = leaving
         self._pause = pause
         self._when_ready = when_ready
