@@ -70,8 +70,10 @@ def test_help_names_every_command_and_each_has_its_own(capsys: pytest.CaptureFix
         assert f"Usage: quilt-mcp {command}" in capsys.readouterr().out
 
 
-def test_the_version_needs_no_valid_settings() -> None:
-    found = run("--version", QUILT_MCP_DEADLINE_SECONDS="abc", FASTMCP_LOG_LEVEL="abc")
+@pytest.mark.parametrize("command", [(executable(),), (sys.executable, "-m", "quilt_mcp")], ids=["script", "module"])
+def test_the_version_needs_no_valid_settings(command: tuple[str, ...]) -> None:
+    invalid = {"QUILT_MCP_DEADLINE_SECONDS": "abc", "FASTMCP_LOG_LEVEL": "abc"}
+    found = start(*command, "--version", environment=invalid)
     assert (found.returncode, found.stdout) == (0, f"quilt-mcp {__version__} ({find_commit() or 'unknown commit'})\n")
 
 
