@@ -149,7 +149,13 @@ def _advertise(verifier: TokenVerifier, issuer: str | None, settings: HTTPSettin
         return verifier
     if settings.public_url is None:
         return verifier
-    return RemoteAuthProvider(verifier, [server], settings.public_url)
+    return _Resource(verifier, [server], settings.public_url)
+
+
+class _Resource(RemoteAuthProvider):
+    @property
+    def scopes_supported(self) -> list[str]:
+        return super().scopes_supported or None  # type: ignore[return-value]  # no empty lists (RFC 9728, 3.2)
 
 
 def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
