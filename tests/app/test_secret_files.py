@@ -131,6 +131,7 @@ def test_the_log_warns_of_files_that_every_user_can_read_and_of_variables_that_a
     secret.chmod(0o644)
     [warning] = find_exposed_files(Settings, given)  # a public key is no secret
     assert f"QUILT_MCP_METRICS_TOKEN_FILE: every user of this machine can read the file {secret}" in warning
+    assert find_exposed_files(Settings, given, of_container=secret.parent) == []
     monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN_FILE", str(secret))
     monkeypatch.setenv("QUILT_MCP_JWT_PUBLIC_KEY_FILE", "")  # unset
     for name in (*IGNORED, "QUILT_API_KEY_FILES"):

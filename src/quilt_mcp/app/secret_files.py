@@ -19,7 +19,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 SUFFIX = "_FILE"
 MAX_BYTES = 262_144
 READABLE_BY_OTHERS = stat.S_IROTH
-
+OF_CONTAINER = Path("/run/secrets")
+"""Where Docker puts secrets, with the mode of their files: only the users of the container reach them."""
 
 Variables = dict[str, tuple[str, str]]
 """Environment variables and their values, by their names in upper case."""
@@ -137,8 +138,10 @@ def read_secret(variable: str, path: str) -> str:
     return text
 
 
-def find_exposed_files(kind: type[BaseSettings], environment: Mapping[str, str]) -> list[str]:
-    """Return a message for each file with a secret that every user of this machine can read."""
+def find_exposed_files(
+    kind: type[BaseSettings], environment: Mapping[str, str], *, of_container: Path = OF_CONTAINER
+) -> list[str]:
+    """Return a message for each file with a secret that every user of this machine can read, but for Docker's."""
     if sys.platform == "win32":
         return []
     secret = [name for name, field in kind.model_fields.items() if is_secret(field)]
@@ -147,7 +150,7 @@ def find_exposed_files(kind: type[BaseSettings], environment: Mapping[str, str])
     return [
         f"{variable}: every user of this machine can read the file {path}"
         for variable, path in found
-        if Path(path).expanduser().stat().st_mode & READABLE_BY_OTHERS
+        if of_container not in Path(path).parents and Path(path).expanduser().stat().st_mode & READABLE_BY_OTHERS
     ]
 
 
