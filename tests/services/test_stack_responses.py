@@ -128,7 +128,7 @@ def test_a_403_neither_renews_nor_ends_the_login(open_caller: Open) -> None:
     with pytest.raises(RefusedByStack) as caught:
         caller.fetch_standing()
     assert len(stack.requests) == 1
-    assert not caller.is_stale()
+    assert not caller.sign_in.is_stale()
     assert "login" not in " ".join(caught.value.suggested_actions)
     assert str(caught.value.details).startswith("refused by the stack: ")
 

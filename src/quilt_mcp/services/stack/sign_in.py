@@ -63,6 +63,7 @@ class SignIn(ABC):
     """
 
     advice: Sequence[str] = ()
+    _session: requests.Session | None = None
 
     def __init__(self, login: Login, timeout: Timeout, problem: ResourceFailure | None = None) -> None:
         self.login = login
@@ -86,9 +87,9 @@ class SignIn(ABC):
         """Return whether the login has changed or ended since this object was created, or may be usable now."""
         return self.problem is not None
 
-    @abstractmethod
     def close(self) -> None:
-        """Close the connections."""
+        if self._session:
+            self._session.close()
 
     @abstractmethod
     def note_rejection(self, failure: NotSignedIn) -> None:
@@ -142,7 +143,6 @@ class TokenSignIn(SignIn):
         self._has_ended = False
 
     def open(self) -> requests.Session:
-        """Return the session with the token."""
         if self.login.stack.registry_url is None:
             raise NotSignedInToQuilt(NO_STACK)
         if self._session is None:
@@ -162,10 +162,6 @@ class TokenSignIn(SignIn):
     def is_stale(self) -> bool:
         """Return whether the stack or AWS has rejected the login."""
         return self._has_ended or super().is_stale()
-
-    def close(self) -> None:
-        if self._session:
-            self._session.close()
 
 
 class RequestSignIn(TokenSignIn):
@@ -275,10 +271,6 @@ class LocalSignIn(SignIn):
 
     def note_rejection(self, failure: NotSignedIn) -> None:
         """Do nothing. The failure suggests a command, and that command changes quilt3's files."""
-
-    def close(self) -> None:
-        if self._session:
-            self._session.close()
 
     @property
     def uses_machine_credentials(self) -> bool:
