@@ -105,7 +105,6 @@ class Node:
 
     @property
     def id(self) -> str:
-        """The entity's ID."""
         return self.brief["id"]
 
     @property
@@ -162,7 +161,6 @@ class LinkReader:
         self._max_rows = max_rows
 
     def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
-        """Read the links of some entities."""
         by_id = {node.id: node for node in nodes}
         found = [FoundLinks(self._read_upwards(nodes, known), None)]
         found += [self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]

@@ -59,7 +59,6 @@ class ReqifReader:
         self.bytes_read = 0
 
     def __iter__(self) -> Iterator[Numbered | Refused]:
-        """Read the file."""
         if not self._file.seekable():
             reason = "ReqIF is read twice, so it cannot be read from a pipe. Save it to a file."
             yield Refused([Rejection(0, None, reason)], None, ends_file=True)
