@@ -144,16 +144,13 @@ class Layer:
         raise NotImplementedError
 
 
-@dataclass(eq=False)
-class RefuseConnection:
+class RefuseConnection(Layer):
     """The application for connections above the limit: it lets requests of load balancers through, one for each.
 
     Otherwise a load balancer or a container platform would end a server that is only busy.
     """
 
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in FOR_OPERATORS:
             await self.app(scope, receive, _closing(send))
             return
