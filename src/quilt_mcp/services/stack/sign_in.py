@@ -17,7 +17,7 @@ from quilt_mcp.services.settings import Timeout
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, TokenRejected
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.session import call_stack, fetch_tokens, hold_lock, open_session
+from quilt_mcp.services.stack.session import StackSession, call_stack, fetch_tokens, hold_lock
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class TokenSignIn(SignIn):
         super().__init__(login, timeout, problem)
         token = login.access_token
         # A token with other characters cannot be sent in an HTTP header.
-        self._session = open_session(timeout, token) if token and token.isascii() and token.isprintable() else None
+        self._session = StackSession(timeout, token) if token and token.isascii() and token.isprintable() else None
         self._has_ended = False
 
     def open(self) -> requests.Session:
@@ -255,7 +255,7 @@ class LocalSignIn(SignIn):
                         self._reread()
                         if self.login.is_expired():  # otherwise another app or process has renewed it
                             self._renew_tokens()
-                self._session = open_session(self.timeout, self.login.access_token)
+                self._session = StackSession(self.timeout, self.login.access_token)
             return self._session
 
     def renew(self, rejected: requests.Session) -> None:
