@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import ColumnElement
 
@@ -75,8 +75,8 @@ def _search(relations: Iterable[Relation]) -> Iterator[list[Relation]]:
 
 LinkName = Literal["parent", "criterion", "child", "requirement", "relationship"]
 Direction = Literal["outgoing", "incoming"]
-_NAMES: tuple[LinkName, ...] = ("parent", "criterion", "child", "requirement", "relationship")
-_DIRECTIONS: tuple[Direction, ...] = ("outgoing", "incoming")
+_NAMES: tuple[LinkName, ...] = get_args(LinkName)
+_DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 _DOWNWARDS = [
     (EPIC, USER_STORY),
     (USER_STORY, ACCEPTANCE_CRITERIA),
