@@ -102,21 +102,19 @@ def add_layers(
     body_seconds: float = BODY_SECONDS,
 ) -> None:
     """Add all layers but AuditRequests and Direct to FastMCP's application."""
-    outer = [Middleware(FinishRequests, leaving=leaving)]
-    if has_sign_in:
-        outer.insert(0, Middleware(ReportSignInFailure))
-    if settings.oidc_config_url:
-        outer.insert(0, Middleware(LimitSignIns))
-    if settings.allowed_origins:
-        browsers = Middleware(
-            CORSMiddleware,
-            allow_origins=settings.allowed_origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["*"],  # a setting names the one with the Quilt token
-            expose_headers=["Mcp-Session-Id", "Retry-After", "WWW-Authenticate"],
-        )
-        outer.insert(0, browsers)
-    app.user_middleware[:0] = outer
+    browsers = Middleware(
+        CORSMiddleware,
+        allow_origins=settings.allowed_origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],  # a setting names the one with the Quilt token
+        expose_headers=["Mcp-Session-Id", "Retry-After", "WWW-Authenticate"],
+    )
+    app.user_middleware[:0] = [
+        *([browsers] if settings.allowed_origins else []),
+        *([Middleware(LimitSignIns)] if settings.oidc_config_url else []),
+        *([Middleware(ReportSignInFailure)] if has_sign_in else []),
+        Middleware(FinishRequests, leaving=leaving),
+    ]
     if has_sign_in:
         require_token(app)
         app.user_middleware += [Middleware(RateLimit, count=count)] if count else []
