@@ -205,19 +205,12 @@ def _open_bar(*, is_hidden: bool = False) -> Progress:
     )
 
 
-class _Rows(ProgressColumn):
-    """The number of rows."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
-
-
 class _Amount(ProgressColumn):
     """What is done: bytes of the file while it is read, records or rows otherwise."""
 
-    _bytes, _records, _rows = DownloadColumn(), MofNCompleteColumn(), _Rows()
+    _bytes, _records = DownloadColumn(), MofNCompleteColumn()
 
     def render(self, task: Task) -> Text:
         if task.description == EXPORTING:
-            return self._rows.render(task)
+            return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
         return (self._bytes if task.description == READING else self._records).render(task)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from importlib import import_module
-from types import FrameType
 
 from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import find_exposed_files
@@ -62,7 +61,8 @@ def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
     Raises:
         Misuse: the server cannot start, or cannot write its audit log. The message names the cause.
     """
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    # Exit through the context managers, so that a demo world is removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
         mcp = open_server()
         if not gc.isenabled():  # as the console script starts
@@ -73,8 +73,3 @@ def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
         except OSError as error:
             raise Unable(f"cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.") from error
         yield mcp
-
-
-def _exit_on_signal(number: int, _: FrameType | None) -> None:
-    """Exit through the context managers, so that a demo world is removed."""
-    sys.exit(128 + number)
