@@ -13,9 +13,5 @@ def __getattr__(name: str) -> str:
     return version
 
 
-def _create_default_app() -> App:
-    """Create the app of Python callers who have no server, with the settings of the environment."""
-    return App(import_module("quilt_mcp.settings").Settings())
-
-
-default_app.register(_create_default_app)
+# For Python callers who have no server, with the settings of the environment.
+default_app.register(lambda: App(import_module("quilt_mcp.settings").Settings()))

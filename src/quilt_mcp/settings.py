@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     AnyHttpUrl,
     BeforeValidator,
     Field,
@@ -281,8 +280,7 @@ def find_unknown_variables(environment: Iterable[str]) -> list[str]:
 
 def variables_like(variable: str) -> list[str]:
     """Return the environment variables of the same setting, including this one. The first that is set is used."""
-    aliases = [field.validation_alias for field in Settings.model_fields.values()]
-    choices = [[str(name) for name in alias.choices] for alias in aliases if isinstance(alias, AliasChoices)]
+    choices = (secret_files.name_variables(Settings, name) for name in Settings.model_fields)
     return next((names for names in choices if variable in names), [variable])
 
 

@@ -22,7 +22,7 @@ from quilt_mcp.app.message_text import MAX_DEPTH, find_refusal, is_nested_too_de
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.layers import HandleMessage
-from quilt_mcp.services.stack.session import open_session
+from quilt_mcp.services.stack.session import StackSession
 from tests.support.silent_server import SilentServer
 
 DEEP = b"[" * 20_000
@@ -136,7 +136,7 @@ def test_a_deep_response_of_the_stack_is_not_parsed(monkeypatch: pytest.MonkeyPa
     with SilentServer(lambda _: Answer(HTTPStatus.OK, DEEP)) as stack:
 
         def read() -> None:
-            with open_session((30, 30)) as session, pytest.raises(Unavailable) as error:
+            with StackSession((30, 30)) as session, pytest.raises(Unavailable) as error:
                 session.get(f"{stack.url}/config.json")
             assert error.value.details == "nested too deeply"
 

@@ -28,7 +28,7 @@ from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Tokens, store_tokens
-from quilt_mcp.services.stack.session import StackAdapter, open_session
+from quilt_mcp.services.stack.session import StackAdapter, StackSession
 from quilt_mcp.services.stack.sign_in import AWSKeys
 from quilt_mcp.settings import Settings
 from tests.services.stack_calls import list_calls
@@ -208,7 +208,7 @@ def test_an_expired_token_and_an_unreachable_stack_are_reported_as_unreachable(f
 
 
 def test_both_schemes_have_the_time_limits() -> None:
-    with open_session((1, 1)) as session:
+    with StackSession((1, 1)) as session:
         assert {type(session.get_adapter(f"{scheme}://x")) for scheme in ("http", "https")} == {StackAdapter}
 
 

@@ -29,7 +29,7 @@ from quilt_mcp.services.stack import sign_in as token_sign_in
 from quilt_mcp.services.stack.caller import LocalCallers, RequestCallers
 from quilt_mcp.services.stack.failures import NeedsAdmin, NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.services.stack.session import open_session
+from quilt_mcp.services.stack.session import StackSession
 from quilt_mcp.settings import Settings
 from tests.services.stack_calls import list_calls
 from tests.support import apps
@@ -111,11 +111,11 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     tokens: list[str | None] = []
 
     def open_noted(timeout: Timeout, token: str | None) -> requests.Session:
-        session = open_session(timeout, token)
+        session = StackSession(timeout, token)
         session.close = lambda: tokens.append(token)  # type: ignore[method-assign]  # to observe the call
         return session
 
-    monkeypatch.setattr(token_sign_in, "open_session", open_noted)
+    monkeypatch.setattr(token_sign_in, "StackSession", open_noted)
     return tokens
 
 

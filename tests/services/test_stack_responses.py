@@ -19,7 +19,7 @@ from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unava
 from quilt_mcp.services.stack.caller import Caller, Standing
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryRefused, RefusedByStack, RequestRejected
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.services.stack.session import CatalogConfigs, call_stack, fetch_catalog_config, open_session
+from quilt_mcp.services.stack.session import CatalogConfigs, StackSession, call_stack, fetch_catalog_config
 from quilt_mcp.services.stack.sign_in import RequestSignIn
 from quilt_mcp.settings import Settings
 from tests.support.raw_server import RawServer, Respond, make_response, raw_server
@@ -128,7 +128,7 @@ def test_a_403_neither_renews_nor_ends_the_login(open_caller: Open) -> None:
     with pytest.raises(RefusedByStack) as caught:
         caller.fetch_standing()
     assert len(stack.requests) == 1
-    assert not caller.is_stale()
+    assert not caller.sign_in.is_stale()
     assert "login" not in " ".join(caught.value.suggested_actions)
     assert str(caught.value.details).startswith("refused by the stack: ")
 
@@ -154,7 +154,7 @@ ENDLESS: dict[str, Callable[[], Iterable[bytes]]] = {
 
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_a_body_without_an_end_is_limited_by_its_size(kind: str) -> None:
-    with raw_server(lambda _: ENDLESS[kind]()) as stack, open_session((60, 60), max_body_bytes=1_000_000) as session:
+    with raw_server(lambda _: ENDLESS[kind]()) as stack, StackSession((60, 60), max_body_bytes=1_000_000) as session:
         with pytest.raises(Unavailable, match="too large") as caught:
             call_stack(lambda: session.post(f"{stack.url}/graphql"))
         assert not caught.value.transient
@@ -164,9 +164,9 @@ def test_a_body_without_an_end_is_limited_by_its_size(kind: str) -> None:
 def test_a_small_compressed_body_counts_with_its_size_after_decompression() -> None:
     body = gzip.compress(b"0" * 1_000_001)
     with raw_server(respond_always("200 OK", body, "Content-Encoding: gzip")) as stack:
-        with open_session(TIMEOUT, max_body_bytes=1_000_000) as session, pytest.raises(Unavailable, match="too large"):
+        with StackSession(TIMEOUT, max_body_bytes=1_000_000) as session, pytest.raises(Unavailable, match="too large"):
             session.get(stack.url)
-        with open_session(TIMEOUT, max_body_bytes=1_000_001) as session:
+        with StackSession(TIMEOUT, max_body_bytes=1_000_001) as session:
             assert len(session.get(stack.url).content) == 1_000_001
 
 
@@ -174,7 +174,7 @@ def test_a_response_has_at_most_16_megabytes_after_decompression() -> None:
     body = gzip.compress(json.dumps({"data": "0" * 17_000_000}).encode())
     with (
         raw_server(respond_always("200 OK", body, "Content-Encoding: gzip")) as stack,
-        open_session((60, 60)) as session,
+        StackSession((60, 60)) as session,
     ):
         with pytest.raises(Unavailable, match="too large") as caught:
             session.get(stack.url)
@@ -187,7 +187,7 @@ def test_a_response_that_grows_a_thousandfold_does_not_fill_the_memory() -> None
     bomb = gzip.compress(b"0" * 200_000_000)
     with (
         raw_server(respond_always("200 OK", bomb, "Content-Encoding: gzip")) as stack,
-        open_session((60, 60)) as session,
+        StackSession((60, 60)) as session,
     ):
         tracemalloc.start()
         try:
@@ -238,7 +238,7 @@ def test_the_failure_of_a_config_json_is_forgotten() -> None:
 def test_an_error_body_without_an_end_is_not_read() -> None:
     """It is closed, so the server notices. Otherwise this test would not end."""
     endless = stream_zeros(b"HTTP/1.1 500 Error\r\n\r\n")
-    with raw_server(lambda _: endless) as stack, open_session(TIMEOUT) as session, pytest.raises(requests.HTTPError):
+    with raw_server(lambda _: endless) as stack, StackSession(TIMEOUT) as session, pytest.raises(requests.HTTPError):
         session.get(stack.url)
 
 
@@ -344,7 +344,7 @@ def test_no_request_waits_for_the_acknowledgement_of_its_headers(
         return connection
 
     monkeypatch.setattr(urllib3.util.connection, "create_connection", note)
-    with raw_server(respond_always("200 OK", {"data": {}})) as stack, open_session(TIMEOUT) as session:
+    with raw_server(respond_always("200 OK", {"data": {}})) as stack, StackSession(TIMEOUT) as session:
         session.proxies = dict.fromkeys(proxied, stack.url)
         session.post(f"{stack.url}/graphql", json={})
     assert len(opened) == 1

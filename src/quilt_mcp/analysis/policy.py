@@ -110,7 +110,6 @@ class Policy:
 
     @classmethod
     def from_settings(cls, settings: "AnalysisSettings") -> Self:
-        """Return the policy for these settings."""
         return cls(
             memory_limit_mb=settings.analysis_memory_limit_mb,
             code_size_bytes=settings.analysis_code_size_bytes,
@@ -120,7 +119,6 @@ class Policy:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the policy that `to_json` wrote."""
         return cls(**json.loads(text, object_hook=_to_tuples))
 
     def to_json(self) -> str:

@@ -192,12 +192,10 @@ class ZygoteProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
         return self._process.poll() is None
 
     async def fork(self, limits: Limits, envelope: Envelope) -> Child:

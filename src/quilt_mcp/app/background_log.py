@@ -61,7 +61,6 @@ class BackgroundHandler(QueueHandler):
 
     @property
     def waiting(self) -> int:
-        """How many lines wait."""
         return self.records.qsize()
 
     def enqueue(self, record: logging.LogRecord) -> None:

@@ -19,10 +19,6 @@ class InvalidDomain(ValueError):
     """The domains of a server do not fit together, or one cannot run here. The message says which and why."""
 
 
-def _add_nothing(_: FastMCP, __: App) -> None:
-    pass
-
-
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """What one domain provides.
@@ -42,7 +38,7 @@ class Domain:
 
     name: str
     resources: Sequence[ResourceDefinition]
-    add_tools: Callable[[FastMCP, App], None] = _add_nothing
+    add_tools: Callable[[FastMCP, App], None] = lambda _, __: None
     listing: ListSource | None = None
     failures: Mapping[str, MakeFailure] = field(default_factory=dict)
     checks: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)

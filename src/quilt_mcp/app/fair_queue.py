@@ -72,7 +72,6 @@ class FairQueue:
 
     @property
     def waiting(self) -> int:
-        """The number of calls that wait."""
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager

@@ -14,7 +14,6 @@ from ctypes import c_bool
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
-from types import FrameType
 
 from pydantic_core import ValidationError
 from starlette.applications import Starlette
@@ -41,6 +40,8 @@ from quilt_mcp.http.server import (
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
 
+NO_RELOAD = "SIGHUP is ignored: start the server with --workers 1 or more to replace it without a pause"
+
 logger = logging.getLogger(__name__)
 
 
@@ -55,13 +56,9 @@ def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: 
     shutdown = Shutdown(web, leaving, settings.drain_seconds)
     signal.signal(signal.SIGTERM, shutdown.handle_signal)
     if sys.platform != "win32":
-        signal.signal(signal.SIGHUP, _explain_reload)
+        signal.signal(signal.SIGHUP, lambda *_: logger.warning(NO_RELOAD))
     run_stoppable(lambda: web.run([listener]), check=shutdown.check)
     return 0
-
-
-def _explain_reload(_: int, __: FrameType | None) -> None:
-    logger.warning("SIGHUP is ignored: start the server with --workers 1 or more to replace it without a pause")
 
 
 def run_workers(settings: Settings, host: str, listener: socket.socket, count: int) -> int:

@@ -4,10 +4,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
+from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task
 from rich.text import Text
 
 from quilt_mcp.commands.output import VISIBLE, complain, console_on, show
@@ -139,21 +140,16 @@ def _shorten(value: object) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
-class _Parts:
-    """Shows how far each part of the work is, one at a time."""
-
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task: TaskID | None = None
-        self._doing = ""
-
-    def show(self, doing: str, done: int, total: int) -> None:
-        known = total or None  # the size of a pipe is 0
-        if doing != self._doing or self._task is None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task, self._doing = self._bar.add_task(doing, completed=done, total=known), doing
-        self._bar.update(self._task, completed=done, total=known)
+def _show_part(bar: Progress, doing: str, done: int, total: int) -> None:
+    """Show how far a part of the work is, instead of the part before."""
+    known = total or None  # the size of a pipe is 0
+    shown = next(iter(bar.tasks), None)
+    if shown and shown.description == doing:
+        bar.update(shown.id, completed=done, total=known)
+        return
+    if shown:
+        bar.remove_task(shown.id)
+    bar.add_task(doing, completed=done, total=known)
 
 
 class Watch:
@@ -163,7 +159,7 @@ class Watch:
         self._file = file
         self._bar = bar
         self._left = 0 if is_quiet else SHOWN
-        self.progress = _Parts(bar).show
+        self.progress = partial(_show_part, bar)
 
     def announce(self, rejection: "Rejection") -> None:
         """Print one of the first rejections."""
@@ -185,7 +181,7 @@ def watch(file: Path, *, is_quiet: bool) -> Iterator[Watch]:
 def watch_export(*, to_stdout: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Show the progress if stderr is a terminal and the records do not go to the same one."""
     with _open_bar(is_hidden=to_stdout and sys.stdout.isatty()) as bar:
-        yield _Parts(bar).show
+        yield partial(_show_part, bar)
 
 
 def _open_bar(*, is_hidden: bool = False) -> Progress:
@@ -201,19 +197,12 @@ def _open_bar(*, is_hidden: bool = False) -> Progress:
     )
 
 
-class _Rows(ProgressColumn):
-    """The number of rows."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
-
-
 class _Amount(ProgressColumn):
     """What is done: bytes of the file while it is read, records or rows otherwise."""
 
-    _bytes, _records, _rows = DownloadColumn(), MofNCompleteColumn(), _Rows()
+    _bytes, _records = DownloadColumn(), MofNCompleteColumn()
 
     def render(self, task: Task) -> Text:
         if task.description == EXPORTING:
-            return self._rows.render(task)
+            return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
         return (self._bytes if task.description == READING else self._records).render(task)

@@ -49,15 +49,12 @@ def mask(record: logging.LogRecord) -> logging.LogRecord:
     masked = copy(record)
     vars(masked).pop("fields", None)  # of our own records only
     if not is_safe(record.name):
-        masked.msg, masked.args = _describe_warning(record) or _find_constant_text(record) or _hide(record), None
+        shown = _describe_warning(record) or _find_constant_text(record)
+        masked.msg, masked.args = shown or f"{HIDDEN} {record.filename}:{record.lineno} {record.funcName}", None
     error = record.exc_info[1] if record.exc_info else None
     masked.exc_info = masked.stack_info = None
     masked.exc_text = "".join(_describe(error, set())).rstrip() if error else None
     return masked
-
-
-def _hide(record: logging.LogRecord) -> str:
-    return f"{HIDDEN} {record.filename}:{record.lineno} {record.funcName}"
 
 
 def _find_warning(record: logging.LogRecord) -> re.Match[str] | None:

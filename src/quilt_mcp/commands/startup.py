@@ -66,6 +66,7 @@ def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
     Raises:
         Misuse: the server cannot start, or cannot write its audit log. The message names the cause.
     """
+    # Exit through the context managers, so that a demo world is removed.
     signal.signal(signal.SIGTERM, _exit_on_signal)
     with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
         mcp = open_server()
@@ -80,5 +81,4 @@ def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
 
 
 def _exit_on_signal(number: int, _: FrameType | None) -> None:
-    """Exit through the context managers, so that a demo world is removed."""
     sys.exit(128 + number)

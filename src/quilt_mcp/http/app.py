@@ -61,16 +61,12 @@ class Readiness:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checks = dict(checks)
-        self._leaving = c_bool() if leaving is None else leaving
+        self.leaving = c_bool() if leaving is None else leaving
         self._check_seconds = check_seconds
         self._clock = clock
         self._lock = asyncio.Lock()
         self._checked_at: float | None = None
         self._failing: list[str] = []
-
-    @property
-    def is_leaving(self) -> bool:
-        return self._leaving.value
 
     async def find_failing(self) -> list[str]:
         """Return the names of the systems that do not work, sorted. The log has the reasons, whenever they change."""
@@ -122,7 +118,7 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
 
         Return 503 also while the server shuts down.
         """
-        if readiness.is_leaving:
+        if readiness.leaving.value:
             return JSONResponse({"status": "shutting down"}, HTTPStatus.SERVICE_UNAVAILABLE, headers=NO_STORE)
         failing = await readiness.find_failing()
         may_see_names = mcp.auth is None or request.user.is_authenticated

@@ -102,21 +102,19 @@ def add_layers(
     body_seconds: float = BODY_SECONDS,
 ) -> None:
     """Add all layers but AuditRequests and Direct to FastMCP's application."""
-    outer = [Middleware(FinishRequests, leaving=leaving)]
-    if has_sign_in:
-        outer.insert(0, Middleware(ReportSignInFailure))
-    if settings.oidc_config_url:
-        outer.insert(0, Middleware(LimitSignIns))
-    if settings.allowed_origins:
-        browsers = Middleware(
-            CORSMiddleware,
-            allow_origins=settings.allowed_origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["*"],  # a setting names the one with the Quilt token
-            expose_headers=["Mcp-Session-Id", "Retry-After", "WWW-Authenticate"],
-        )
-        outer.insert(0, browsers)
-    app.user_middleware[:0] = outer
+    browsers = Middleware(
+        CORSMiddleware,
+        allow_origins=settings.allowed_origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["*"],  # a setting names the one with the Quilt token
+        expose_headers=["Mcp-Session-Id", "Retry-After", "WWW-Authenticate"],
+    )
+    app.user_middleware[:0] = [
+        *([browsers] if settings.allowed_origins else []),
+        *([Middleware(LimitSignIns)] if settings.oidc_config_url else []),
+        *([Middleware(ReportSignInFailure)] if has_sign_in else []),
+        Middleware(FinishRequests, leaving=leaving),
+    ]
     if has_sign_in:
         require_token(app)
         app.user_middleware += [Middleware(RateLimit, count=count)] if count else []
@@ -144,16 +142,13 @@ class Layer:
         raise NotImplementedError
 
 
-@dataclass(eq=False)
-class RefuseConnection:
+class RefuseConnection(Layer):
     """The application for connections above the limit: it lets requests of load balancers through, one for each.
 
     Otherwise a load balancer or a container platform would end a server that is only busy.
     """
 
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in FOR_OPERATORS:
             await self.app(scope, receive, _closing(send))
             return

@@ -111,7 +111,10 @@ class Metrics:
         if directory := os.environ.get(MULTIPROCESS):  # a worker that starts can replace one that has ended
             with _without_ended_processes(Path(directory)):
                 pass
-        with reads.observe(self._end, begun=self._begin), admission.observe(self._count_event):
+        with (
+            reads.observe(self._end, begun=self._begin),
+            admission.observe(lambda event: self._events.labels(event).inc()),
+        ):
             yield
 
     def count_message(self, path: str) -> None:
@@ -155,9 +158,6 @@ class Metrics:
             self._list_seconds.labels(provider).observe(seconds)
         for provider in read.failed:
             self._list_errors.labels(provider).inc()
-
-    def _count_event(self, event: Event) -> None:
-        self._events.labels(event).inc()
 
 
 def _limit_label(value: str, known: Collection[str], other: str = OTHER) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -102,10 +102,6 @@ class Selection:
     project_ids: tuple[str, ...] = ()
     updated_since: datetime | None = None
     sort: Sort | None = None
-
-    def __bool__(self) -> bool:
-        """Return whether it filters or sorts at all."""
-        return any(getattr(self, one.name) for one in fields(self))
 
     def limit(
         self, kind: Kind, scope: Scope, dialect: str, *, indexed: Collection[str | None] | None = None

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Literal, NamedTuple, TypeAlias, TypedDict, get_args
 from uuid import UUID
 
 from quilt_mcp.core import cursors
@@ -146,7 +146,7 @@ MAX_SHOWN = 20
 """Maximum number of allowed values that an error lists."""
 
 SortKey: TypeAlias = Literal["reference_id", "title", "priority", "created_at", "updated_at"]
-SORT_KEYS: tuple[SortKey, ...] = ("reference_id", "title", "priority", "created_at", "updated_at")
+SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
 SEARCH_FILTERS = ("status", "priority", "assignee", "type", "project", "updated_since")
 """The parameters of a search, which is always sorted by relevance."""
 _PLANNED_ONLY = {"title", "priority"}

@@ -386,7 +386,10 @@ def read_relationships(
         else:
             totals.append(len(found) if len(found) <= limit else reader.count(related, visible))
     more = max(map(len, rows)) > limit
-    outgoing, incoming = ([_build_relationship(row) for row in found[:limit]] for found in rows)
+    outgoing, incoming = (
+        [cast("Relationship", {**row._asdict(), "created_at": iso(row.created_at)}) for row in found[:limit]]
+        for found in rows
+    )
     return {
         **requirement,
         "source_relationships": outgoing,
@@ -410,10 +413,6 @@ def _list_columns(reader: Reader) -> list[ColumnElement[object]]:
         requirements.c.reference_id.label("related_reference_id"),
         requirements.c.title.label("related_title"),
     ]
-
-
-def _build_relationship(row: AnyRow) -> Relationship:
-    return cast("Relationship", {**row._asdict(), "created_at": iso(row.created_at)})
 
 
 def read_types(reader: Reader, cursor: str | None, limit: int) -> Page[RequirementType]:

@@ -169,10 +169,10 @@ def select_candidates(
 
     An entity can be in several selects; its first tier counts. A higher score is better.
     """
-    if selection.project_ids:
-        scope = Scope(scope.caller, selection.project_ids)
     if selection.includes_unassigned and not selection.assignee_ids:
         return []  # every entity with a status has an assignee
+    if selection.project_ids:
+        scope = Scope(scope.caller, selection.project_ids)
     facets = make_facets(scope, selection, most_projects)
     # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
     conditions = restrict(_entries.c.project_id, scope, dialect)
@@ -251,9 +251,9 @@ def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int)
     anywhere = cast(compile_tsquery(query), TSQUERY)
     required = cast(compile_tsquery(query.without_excluded()), TSQUERY)  # ts_rank is 0 for a query that contains !
     in_title: Conditions = [_title_words.bool_op("@@")(required)]
-    if query.has_excluded:  # which may not be outside the title either
-        exactly = cast(compile_tsquery(query, in_title=True), TSQUERY)
-        in_title.append(_entries.c.words.bool_op("@@")(exactly))
+    if query.has_excluded:  # what is excluded may not be outside the title either
+        with_excluded = cast(compile_tsquery(query, in_title=True), TSQUERY)
+        in_title.append(_entries.c.words.bool_op("@@")(with_excluded))
 
     def select_matches(matches: Conditions, tier: int) -> Statement:
         found = _select(tier, func.ts_rank(_entries.c.words, required)).where(*matches, *conditions)

@@ -335,7 +335,6 @@ class SelectedPages(Generic[A]):
         return self._sort and self._sort.key
 
     def read(self, cursor: str | None, limit: int) -> Page[A]:
-        """Read the page of a cursor, or the first page."""
         scope = self._reader.scope
         tag = cursors.compute_tag(self._collection.kind.segment, self._parent, self._given, scope)
         mark, lead = decode_mark(cursor, self.sort_key, tag), self._find_lead()

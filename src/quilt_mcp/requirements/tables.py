@@ -147,7 +147,6 @@ def _make_column(record: RecordType, name: str) -> Column[Any]:
 
 
 def _list_checks(record: RecordType) -> list[CheckConstraint]:
-    """Return the constraints of the values of a table."""
     needs_text = "title" not in record.fields
     allowed = {
         "priority": "priority BETWEEN 1 AND 4",

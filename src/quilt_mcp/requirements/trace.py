@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from sqlalchemy import ColumnElement
 
@@ -75,8 +75,8 @@ def _search(relations: Iterable[Relation]) -> Iterator[list[Relation]]:
 
 LinkName = Literal["parent", "criterion", "child", "requirement", "relationship"]
 Direction = Literal["outgoing", "incoming"]
-_NAMES: tuple[LinkName, ...] = ("parent", "criterion", "child", "requirement", "relationship")
-_DIRECTIONS: tuple[Direction, ...] = ("outgoing", "incoming")
+_NAMES: tuple[LinkName, ...] = get_args(LinkName)
+_DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 _DOWNWARDS = [
     (EPIC, USER_STORY),
     (USER_STORY, ACCEPTANCE_CRITERIA),
@@ -105,7 +105,6 @@ class Node:
 
     @property
     def id(self) -> str:
-        """The entity's ID."""
         return self.brief["id"]
 
     @property
@@ -162,7 +161,6 @@ class LinkReader:
         self._max_rows = max_rows
 
     def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
-        """Read the links of some entities."""
         by_id = {node.id: node for node in nodes}
         found = [FoundLinks(self._read_upwards(nodes, known), None)]
         found += [self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]

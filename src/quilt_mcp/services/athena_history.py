@@ -322,7 +322,9 @@ def _read_history(aws: "AWSClients") -> HistoryAnswer:
     for answer in found.values():
         if isinstance(answer, _Described):
             described.add(answer)
-    failed = _find_failures(names, found) | described.failures
+    answers = {name: found.get(name) for name in names}
+    failed = {name: one for name, one in answers.items() if one is None or isinstance(one, ResourceFailure)}
+    failed |= described.failures
     covered = [name for name in names if name not in failed]
     if not covered:
         _raise_unless_refused(failed)
@@ -360,13 +362,6 @@ def _raise_unless_refused(failed: Mapping[str, ResourceFailure | None]) -> None:
                 "If this happens often, ask the operator of this server to raise QUILT_MCP_PROBE_SECONDS.",
             ],
         )
-
-
-def _find_failures(
-    names: Sequence[str], found: Mapping[str, _Listed | _Described | ResourceFailure]
-) -> dict[str, ResourceFailure | None]:
-    answers = {name: found.get(name) for name in names}
-    return {name: answer for name, answer in answers.items() if answer is None or isinstance(answer, ResourceFailure)}
 
 
 def _list_newest(

@@ -294,6 +294,7 @@ def auth_status() -> AuthStatusAnswer:
     status, standing, problem = _check_login(caller)
     user = _describe_user(standing) if standing and standing.known else None
     login = caller.login  # read after the request, which can renew it
+    uses_machine = caller.sign_in.uses_machine_credentials
     return {
         "status": status,
         "authenticated": status == "authenticated",
@@ -306,7 +307,7 @@ def auth_status() -> AuthStatusAnswer:
         "credentials": {
             "source": login.source if login.signed_in else None,
             "token_expires_at": iso(login.expiry),
-            "aws_source": "quilt" if login.signed_in else "aws_default_chain" if caller.uses_machine_aws else None,
+            "aws_source": "quilt" if login.signed_in else "aws_default_chain" if uses_machine else None,
             "aws_expires_at": iso(caller.find_aws_expiry(standing)),
         },
         "suggested_actions": _suggest_actions(caller, status, problem),
@@ -334,16 +335,16 @@ def _describe(problem: ResourceFailure) -> str:
 
 def _suggest_actions(caller: "Caller", status: Status, problem: ResourceFailure | None) -> list[str]:
     """Return what to do next. Remote callers cannot run `quilt3 login` on this machine."""
-    if caller.advice and status in WITHOUT_LOGIN:
-        return list(caller.advice)
+    if caller.sign_in.advice and status in WITHOUT_LOGIN:
+        return list(caller.sign_in.advice)
     return list(ACTIONS.get(status) or (problem.suggested_actions if problem else ()))
 
 
 def _check_login(caller: "Caller") -> tuple[Status, "Standing | None", ResourceFailure | None]:
     """Return the status, what the stack says about the caller, or why that is unknown: also the caller's problem."""
-    if caller.problem is None and caller.login.stack.registry_url is None:
+    if caller.sign_in.problem is None and caller.login.stack.registry_url is None:
         return "not_configured", None, None
-    if caller.problem is None and not caller.login.signed_in:
+    if caller.sign_in.problem is None and not caller.login.signed_in:
         return "not_authenticated", None, None
     try:
         return "authenticated", caller.fetch_standing(), None

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
-from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
+from quilt_mcp.core.errors import NotSignedIn, ResourceFailure, Unavailable
 from quilt_mcp.services.evidence import Claims, Probe, StatedLevel, Statement, judge, probe_bucket
 from quilt_mcp.services.governance_service import Role, fetch_roles, get_permissions, is_managed
 from quilt_mcp.services.lists import NOT_IN_TIME, Paged, cut_page, fan_out
@@ -235,28 +235,46 @@ class Buckets:
         return tuple(source for source in SOURCES if listed[source])
 
 
+class CallerIdentity(TypedDict):
+    """A response of GetCallerIdentity."""
+
+    UserId: str
+    Account: str
+    Arn: str
+
+
 class Reader(NamedTuple):
-    """The reader: the caller, AWS with the caller's credentials, and the caller's standing in the stack.
+    """The reader: the caller, AWS with the caller's credentials, and who the caller is in the stack and in AWS.
 
     A local user without a login has no standing, and calls AWS with the AWS configuration of this machine.
+    The read must end before `until`, on the monotonic clock.
     """
 
     caller: "Caller"
     aws: "AWSClients"
     standing: "Standing | None"
+    identity: CallerIdentity
+    until: float
 
 
-def open_reader(caller: "Caller") -> Reader:
-    """Ask the stack who the caller is, and open AWS for that user and role."""
+def open_reader() -> Reader:
+    """Ask the stack who the caller is, open AWS for that user and role, and ask AWS for the identity."""
+    until = time.monotonic() + current_app().settings_as(QuiltSettings).probe_seconds
+    caller, standing = current_caller(), None
     try:
         standing = caller.fetch_standing()
     except NotSignedIn:
-        return Reader(caller, caller.aws, None)  # also raises, unless this user needs no login
-    return Reader(caller, caller.open_aws(standing), standing)
+        aws = caller.aws  # also raises, unless this user needs no login
+    else:
+        aws = caller.open_aws(standing)
+    return Reader(caller, aws, standing, aws.call("sts", "get_caller_identity"), until)
 
 
-def list_buckets(reader: Reader, *, prefix: str = "", seconds: float) -> Buckets:
-    """List the buckets of both sources, those of the account with a prefix, and fetch the caller's role."""
+def list_buckets(reader: Reader, *, prefix: str = "") -> Buckets:
+    """List the buckets of both sources, those of the account with a prefix, and fetch the caller's role.
+
+    This takes at most half of the time that is left, so that there is time for probes.
+    """
     calls: dict[str, Callable[[], Any]] = {
         "registry": partial(fetch_buckets, reader.caller),
         "s3": partial(_list_account, reader.aws, {"Prefix": prefix} if prefix else {}),
@@ -269,19 +287,13 @@ def list_buckets(reader: Reader, *, prefix: str = "", seconds: float) -> Buckets
         except ResourceFailure as failure:
             return failure
 
-    found = fan_out(call, calls, seconds=seconds)
-    read = {name: value for name, value in found.items() if not isinstance(value, ResourceFailure)}
-    role = read.get("role", f"your role: {NOT_IN_TIME}")
-    sources = {name: _describe(found, name) for name in SOURCES}
-    stack = read.get("registry", StackBuckets(error=sources["registry"]))
-    return Buckets(stack, read.get("s3", {}), role, sources)
-
-
-def _describe(found: Mapping[str, object], source: SourceName) -> str:
-    if source not in found:
-        return f"not read: {NOT_IN_TIME}"
-    result = found[source]
-    return f"not read: {result.message}" if isinstance(result, ResourceFailure) else READ
+    found = fan_out(call, calls, seconds=(reader.until - time.monotonic()) / 2)
+    results = {name: found.get(name, Unavailable(NOT_IN_TIME)) for name in SOURCES}
+    failed = {name: f"not read: {one.message}" for name, one in results.items() if isinstance(one, ResourceFailure)}
+    stack = StackBuckets(error=failed["registry"]) if "registry" in failed else results["registry"]
+    regions = {} if "s3" in failed else results["s3"]
+    role = found.get("role", f"your role: {NOT_IN_TIME}")
+    return Buckets(stack, regions, role, {name: failed.get(name, READ) for name in SOURCES})
 
 
 def _list_account(aws: "AWSClients", filters: Mapping[str, str]) -> dict[str, str | None]:
@@ -303,14 +315,6 @@ def describe_cut(buckets: Buckets, probed: Sequence[str]) -> str | None:
 
 
 MAX_BUCKETS = 1000
-
-
-class CallerIdentity(TypedDict):
-    """A response of GetCallerIdentity."""
-
-    UserId: str
-    Account: str
-    Arn: str
 
 
 class BucketAccess(NamedTuple):
@@ -346,33 +350,24 @@ class Snapshot(NamedTuple):
         return not self.not_probed and all(state == READ for state in self.sources.values())
 
 
-def open_identity(reader: Reader) -> CallerIdentity:
-    identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
-    return identity
-
-
-def probe_page(
-    reader: Reader, identity: CallerIdentity, listed: Buckets, names: Sequence[str], *, until: float
-) -> list[BucketAccess]:
-    """Probe some buckets in parallel, until a time on the monotonic clock, and return the rights in each of them."""
+def probe_page(reader: Reader, listed: Buckets, names: Sequence[str]) -> list[BucketAccess]:
+    """Probe some buckets in parallel, and return the rights in each of them."""
     writes = current_app().settings_as(QuiltSettings).probe_writes
     probe = partial(probe_bucket, reader.aws, writes=writes)
-    probes = fan_out(probe, names, seconds=max(0, until - time.monotonic()))
-    statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
+    probes = fan_out(probe, names, seconds=max(0, reader.until - time.monotonic()))
+    statements = state_rights(listed.stack, reader.standing, listed.role, reader.identity["Arn"])
     return [assess(name, probes.get(name, Probe(error=NOT_IN_TIME)), listed, statements) for name in names]
 
 
 def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
-    settings = current_app().settings_as(QuiltSettings)
-    until = time.monotonic() + settings.probe_seconds
-    reader = open_reader(current_caller())
-    identity = open_identity(reader)
-    listed = list_buckets(reader, seconds=(until - time.monotonic()) / 2)
+    reader = open_reader()
+    listed = list_buckets(reader)
     names = listed.names[:max_buckets]
-    buckets = probe_page(reader, identity, listed, sorted(names), until=until)
+    buckets = probe_page(reader, listed, sorted(names))
     left_out = len(listed.names) - len(names)
     cut = describe_cut(listed, names)
-    return Snapshot(buckets, listed.sources, left_out, cut, tries_writes=settings.probe_writes)
+    tries_writes = current_app().settings_as(QuiltSettings).probe_writes
+    return Snapshot(buckets, listed.sources, left_out, cut, tries_writes)
 
 
 def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> BucketAccess:

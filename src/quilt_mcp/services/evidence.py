@@ -152,14 +152,10 @@ def judge(probe: Probe, statement: Statement) -> Claims:
     (can_read, _), (can_write, _) = reads, writes
     refuses_reads, refuses_put = bool(_refused(probe)), probe.put is not None and probe.put.is_allowed is False
     is_doubtful = statement.level in ("READ", "none") or refuses_put or (refuses_reads and not can_read)
-    proof = _name_proof(can_write, probe.put)
+    proof: WriteProof = "unverified" if can_write is None else "no"
+    if can_write:
+        proof = "verified" if probe.put else "stated"
     return Claims(*judge_list(probe), *reads, *writes, refuses_reads, proof, is_doubtful)
-
-
-def _name_proof(can_write: Claim, put: Put | None) -> WriteProof:
-    if not can_write:
-        return "unverified" if can_write is None else "no"
-    return "verified" if put else "stated"
 
 
 def judge_list(probe: Probe) -> tuple[Claim, str]:

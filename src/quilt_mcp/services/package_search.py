@@ -197,12 +197,12 @@ def stack_search(
         size = parse_limit(limit)
         result = _ask(caller, OPERATIONS[chosen], buckets=names, text=query, size=size)
         total = result["stats"]["total"] if "stats" in result else result.get("total", 0)  # an empty result has none
-        page = result.get("firstPage") or {}
+        page: _Page = result.get("firstPage") or {}
         if page:
             _check(page)
     else:
         size, total, after = _read_cursor(cursor, tag, limit)
-        page = result = _ask(caller, MORE[chosen], after=after, size=size)
+        page = _ask(caller, MORE[chosen], after=after, size=size)
     packages, objects = page.get("packages", []), page.get("objects", [])
     is_secure, catalog = total < 0, caller.login.stack.catalog_url
     more = page.get("cursor") if packages or objects or is_secure else None

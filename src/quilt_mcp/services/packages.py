@@ -254,7 +254,11 @@ def packages_list(
     given = {"filter": filter, "number": number, "size": size, "order": ORDERS[chosen]}
     found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
     if found is None:
-        raise make_unknown_bucket(bucket)
+        raise NotFound(
+            f"The Quilt stack shows no bucket {bucket!a} to you.",
+            details="It is not a bucket of this stack, or your role does not include it.",
+            suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
+        )
     catalog = caller.login.stack.catalog_url
     return {
         "bucket": bucket,
@@ -265,7 +269,7 @@ def packages_list(
         "count": found["total"],
         "next_cursor": _write_cursor(number, size, found["total"], tag),
         "tabulator_tables": f"tabulator://buckets/{bucket}/tables",
-        "iceberg_tables": name_iceberg_tables(bucket),
+        "iceberg_tables": [f"{bucket}_package_{kind}" for kind in ICEBERG_KINDS],
     }
 
 
@@ -542,19 +546,6 @@ def link(catalog_url: str | None, bucket: str, package: str, revision: str = LAT
 
 def make_uri(bucket: str, package: str) -> str:
     return f"quilt://buckets/{quote(bucket, safe='')}/packages/{quote(package)}"
-
-
-def name_iceberg_tables(bucket: str) -> list[str]:
-    """Return the names of the tables of a bucket in the stack's Iceberg database. Queries must quote them."""
-    return [f"{bucket}_package_{kind}" for kind in ICEBERG_KINDS]
-
-
-def make_unknown_bucket(bucket: str) -> NotFound:
-    return NotFound(
-        f"The Quilt stack shows no bucket {bucket!a} to you.",
-        details="It is not a bucket of this stack, or your role does not include it.",
-        suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
-    )
 
 
 def _make_unknown_revision(bucket: str, package: str, revision: str) -> NotFound:

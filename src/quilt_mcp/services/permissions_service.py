@@ -20,7 +20,6 @@ from quilt_mcp.services.buckets import (
     assess,
     fetch_names,
     list_buckets,
-    open_identity,
     open_reader,
     probe_page,
     state_rights,
@@ -420,7 +419,6 @@ USER_TYPES = {
     "assumed-role": "assumed_role",
     "role": "iam_role",
     "federated-user": "federated_user",
-    "root": "root",
 }
 
 
@@ -437,23 +435,20 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     names come from. permissions://buckets/{bucket}/access tries more keys of one bucket, and
     permissions://recommendations ranks buckets.
     """
-    until = time.monotonic() + current_app().settings_as(QuiltSettings).probe_seconds
-    caller = current_caller()
-    reader = open_reader(caller)
-    identity = open_identity(reader)
-    listed = list_buckets(reader, seconds=(until - time.monotonic()) / 2)
+    reader = open_reader()
+    listed = list_buckets(reader)
     in_stack = frozenset(listed.stack.names)
     page = cut_page(
         listed.names,
         lambda name: f"{'a' if name in in_stack else 'b'}{name}",
         cursor=cursor,
         limit=limit,
-        scope=("permissions", caller.login.stack.registry_url, identity["Arn"]),
+        scope=("permissions", reader.caller.login.stack.registry_url, reader.identity["Arn"]),
         largest=MAX_LIMIT,
     )
-    rows = [describe_rights(bucket) for bucket in probe_page(reader, identity, listed, page.rows, until=until)]
+    rows = [describe_rights(bucket) for bucket in probe_page(reader, listed, page.rows)]
     return {
-        "user_identity": parse_identity(identity, reader.aws.find_sts_replacement()),
+        "user_identity": parse_identity(reader.identity, reader.aws.find_sts_replacement()),
         "bucket_permissions": rows,
         "shared_evidence": _share_evidence(rows),
         "count": page.total,
@@ -535,18 +530,21 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
     permissions://discover.
     """
     check_bucket_name(bucket)
-    settings = current_app().settings_as(QuiltSettings)
-    reader, until = open_reader(current_caller()), time.monotonic() + settings.probe_seconds
-    identity = open_identity(reader)
-    seconds = (until - time.monotonic()) / 2
-    listed = list_buckets(reader, prefix=bucket, seconds=seconds)
+    writes = current_app().settings_as(QuiltSettings).probe_writes
+    reader = open_reader()
+    listed = list_buckets(reader, prefix=bucket)
     try:
-        survey = survey_bucket(reader.aws, bucket, writes=settings.probe_writes, seconds=until - time.monotonic())
+        survey = survey_bucket(reader.aws, bucket, writes=writes, seconds=reader.until - time.monotonic())
     except NotFound as missing:
-        raise _make_not_found(bucket, listed, missing) from missing
-    statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
+        where = "The Quilt stack lists it, but S3 has no such bucket." if listed.find_sources(bucket) else None
+        raise NotFound(
+            f"There is no bucket {bucket} in S3.",
+            details=where or missing.details,
+            suggested_actions=["Read permissions://discover to see the names of your buckets."],
+        ) from missing
+    statements = state_rights(listed.stack, reader.standing, listed.role, reader.identity["Arn"])
     access = assess(bucket, survey.probe, listed, statements)
-    who = parse_identity(identity, reader.aws.find_sts_replacement())
+    who = parse_identity(reader.identity, reader.aws.find_sts_replacement())
     return _describe(access, who, listed, survey, statements.find(bucket))
 
 
@@ -562,15 +560,6 @@ def check_bucket_name(bucket: str) -> None:
             details="Names have at least 3 characters of A-Z a-z 0-9 . _ - and start with a letter or a digit.",
             suggested_actions=["Read permissions://discover to see the names of your buckets."],
         )
-
-
-def _make_not_found(bucket: str, listed: Buckets, missing: NotFound) -> NotFound:
-    where = "The Quilt stack lists it, but S3 has no such bucket." if listed.find_sources(bucket) else None
-    return NotFound(
-        f"There is no bucket {bucket} in S3.",
-        details=where or missing.details,
-        suggested_actions=["Read permissions://discover to see the names of your buckets."],
-    )
 
 
 def _describe(

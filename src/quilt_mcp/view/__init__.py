@@ -39,7 +39,6 @@ PLACEHOLDER = "[/*templates*/]"
 
 @cache
 def read_page() -> str:
-    """Return the text of page.html."""
     return files("quilt_mcp.view").joinpath("page.html").read_text("utf-8")
 
 

@@ -161,10 +161,9 @@ def parse_update(
     _check_text("error_message", error_message, TEXT_LENGTH)
     if error_message is not None and status != "failed":
         raise WorkflowRuleError("error_message is only valid with the status failed.", "Use message for other notes.")
-    for known in STEP_STATUSES:
-        if known == status:
-            return known, None if result is None else _json_object("result", result)
-    raise WorkflowRuleError("Unknown step status.", f"Use one of: {', '.join(STEP_STATUSES)}.")
+    if status not in STEP_STATUSES:
+        raise WorkflowRuleError("Unknown step status.", f"Use one of: {', '.join(STEP_STATUSES)}.")
+    return status, None if result is None else _json_object("result", result)
 
 
 def find_step(workflow: Workflow, step_id: str) -> Step | None:

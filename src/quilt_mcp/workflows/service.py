@@ -85,7 +85,6 @@ class Workflows:
                 pass
 
     async def close(self) -> None:
-        """Close every connection."""
         if self._database:
             self._database.close()
 

@@ -353,12 +353,8 @@ FAILURES = DatabaseFailures(
 )
 
 
-def _create_tables(connection: Connection) -> None:
-    # Nothing is released yet. The first release copies the tables here: a later migration starts from what users have.
-    metadata.create_all(connection)
-
-
-MIGRATIONS = Migrations(version_table="workflows_schema_version", steps={"0001": _create_tables})
+# Nothing is released yet. The first release copies the tables here: a later migration starts from what users have.
+MIGRATIONS = Migrations(version_table="workflows_schema_version", steps={"0001": metadata.create_all})
 _COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
 
 

@@ -252,6 +252,7 @@ class SymbolicSearch:
         return taken
 
     def _run_path(self, space: StateSpace) -> PathOutcome:
+        """Follow one path, for CrossHair. An outcome with `breakout` ends the search, as one of unstable code does."""
         outcome = PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         try:
             outcome = self._judge(space)

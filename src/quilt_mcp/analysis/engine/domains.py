@@ -137,7 +137,6 @@ def copy_again(value: object) -> object:
 
 
 def is_hashable(value: object) -> bool:
-    """Return whether a value can be in a set."""
     try:
         hash(value)
     except TypeError:

@@ -169,10 +169,6 @@ OnJudgement = Callable[[BoundArguments, Judgement], None]
 """Gets the judgement of each concrete run that does not stop the exploration, with its arguments."""
 
 
-def _ignore(*_: object) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The limits of an exploration."""
@@ -223,9 +219,10 @@ class Watch:
 
     # returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
     state: Callable[[], Hashable] = lambda: None
-    on_judgement: OnJudgement = _ignore  # gets each judgement of a concrete run that does not stop the exploration
+    # gets each judgement of a concrete run that does not stop the exploration
+    on_judgement: OnJudgement = lambda *_: None
     # gets the exploration between its parts. The process can be killed in any of them.
-    on_progress: Callable[[Exploration], None] = _ignore
+    on_progress: Callable[[Exploration], None] = lambda _: None
     enough: Callable[[], bool] = lambda: False  # whether the judgements have shown all that was asked
 
 

@@ -27,7 +27,6 @@ def include_clauses(tree: ast.Module) -> ast.Module:
 
 
 def find_docstrings(tree: ast.AST) -> list[ast.Constant]:
-    """Return the docstrings of functions and classes."""
     owners = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     first = [node.body[0].value for node in owners if isinstance(node.body[0], ast.Expr)]
     return [one for one in first if isinstance(one, ast.Constant) and isinstance(one.value, str)]

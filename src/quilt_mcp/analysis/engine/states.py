@@ -372,8 +372,8 @@ def _has_hidden_state(value: object, changed: Collection[str], own: Collection[s
     while waiting:
         one = waiting.pop()
         parts = _list_hidden_parts(one, own)
-        rebinds = isinstance(one, FunctionType) and not {*one.__code__.co_freevars}.isdisjoint(changed)
-        if rebinds or any(_is_changeable_in(part, 0, own) for part in parts):
+        shares_variable = isinstance(one, FunctionType) and not {*one.__code__.co_freevars}.isdisjoint(changed)
+        if shares_variable or any(_is_changeable_in(part, depth=0, own=own) for part in parts):
             return True
         waiting += [part for part in parts if id(part) not in seen]
         seen |= {*map(id, parts)}

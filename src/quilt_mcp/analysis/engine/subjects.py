@@ -218,7 +218,6 @@ def satisfies_invariants(value: object) -> bool:
 
 
 def satisfy_invariants(run: Run, arguments: BoundArguments) -> bool:
-    """Return whether all objects in the arguments satisfy the invariants of their classes."""
     parts = walk_parts(run.copy(arguments).arguments.values())
     found = ((one, clause) for one in parts for cls in type(one).__mro__ for clause in list_invariants(cls))
     return all(holds(run, clause, {"self": one}) for one, clause in found)

@@ -159,7 +159,6 @@ class Check:
         return arguments, judgement
 
     def describe_violation(self, task: Task, arguments: BoundArguments, judgement: Judgement) -> Counterexample:
-        """Return the counterexample for a judgement that is a violation."""
         (outcome,) = judgement.outcomes
         condition = " and ".join(f"({one.source})" for one in self.pre) or "True"
         if isinstance(outcome, Raised):
@@ -179,7 +178,6 @@ class Check:
 def _describe_exception(
     task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
 ) -> Counterexample:
-    """Return the counterexample for a call that raises this exception."""
     kind, names = type(error).__name__, task.loaded.names
     test = write_exception(subject, arguments, task.code, error)
     return make_counterexample(subject, arguments, names, f"raises {kind}", kind, test=test, path_condition=condition)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import BoundArguments
 
 from quilt_mcp.analysis.engine.exploration import (
     MOST_CAUSES,
@@ -12,7 +11,6 @@ from quilt_mcp.analysis.engine.exploration import (
     Causes,
     End,
     Exploration,
-    Judgement,
     NoArguments,
     OnJudgement,
     Program,
@@ -31,10 +29,6 @@ from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Coverage
 
 # The share of the timeout that the search can take. The rest is for loading the code and for the answer.
 _SEARCH_SHARE = 0.75
-
-
-def _ignore(arguments: BoundArguments, judgement: Judgement) -> None:
-    pass
 
 
 @dataclass(slots=True)
@@ -57,7 +51,7 @@ class Task:
         answer: Callable[[Exploration], Answer],
         *,
         share: float = 1.0,
-        on_judgement: OnJudgement = _ignore,
+        on_judgement: OnJudgement = lambda *_: None,
         enough: Callable[[], bool] = lambda: False,
         with_bools: bool = True,
     ) -> Exploration:

@@ -162,13 +162,12 @@ def get_logger(name: str | None = None) -> Logger:
     if not isinstance(name, str):
         raise TypeError("A logger name must be a string")
     with _no_tracing():
-        if type(name) is str:
+        if type(name) is str:  # a symbolic name is of this type only while CrossHair traces
             return _LOGGERS.setdefault(name, Logger(name))
     return Logger(name)
 
 
 def make_logging() -> ModuleType:
-    """Return the module."""
     module = ModuleType("logging")
     vars(module).update(_LEVELS)
     vars(module).update(dict.fromkeys((*_METHODS, *_CONFIGURES), _do_nothing))

@@ -23,7 +23,6 @@ _WITH_DATA = ("Literal", "Annotated")
 
 
 def refuse(rule: str, node: ast.AST, name: str = "") -> Refused:
-    """Return a refusal with the line of the node."""
     return Refused(rule, getattr(node, "lineno", None), name)
 
 
@@ -37,7 +36,6 @@ def check_ascii(name: str, node: ast.AST) -> None:
 
 
 def is_dunder(name: str) -> bool:
-    """Return whether the name is of the form __name__."""
     return name.startswith("__") and name.endswith("__")
 
 

@@ -244,8 +244,8 @@ def _drop_privileges() -> None:
         _leave_root()
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     prctl(_PR_SET_DUMPABLE, 0)
-    header, nothing = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
-    call("capset", header, nothing)
+    header, no_capabilities = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    call("capset", header, no_capabilities)
 
 
 def _leave_root() -> None:

@@ -95,7 +95,6 @@ def serve(work: Work) -> None:
 
 
 def _try_layers_in_child() -> dict[str, bool]:
-    """Return for each layer of the jail whether it works."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -111,7 +110,6 @@ def _try_layers_in_child() -> dict[str, bool]:
 
 
 def _run_child(zygote: int, limits: Limits, request: int, channel: int, work: Work) -> NoReturn:
-    """Run a child from its fork to its end."""
     try:
         _detach(zygote, {request, channel})
         # the server kills the child by this pidfd, which cannot refer to another process

@@ -42,7 +42,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from quilt_mcp.app.database.failures import MISCONFIGURED, NO_LOGIN, TOO_SLOW, UNREACHABLE, DatabaseFailures
-from quilt_mcp.app.database.file_changes import OPENED, WatchedFile, discard_damaged
+from quilt_mcp.app.database.file_changes import OPENED, WatchedFile, discard_connections
 from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.errors import ResourceExecutionError, find_failure
 
@@ -384,7 +384,7 @@ def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: Watched
         return cast("DBAPIConnection", connection)
 
     event.listen(engine, "do_connect", connect)
-    discard_damaged(engine)
+    event.listen(engine, "handle_error", discard_connections)
     if watched:
         watched.watch(engine)
 

@@ -102,11 +102,6 @@ class WatchedFile:
             raise self._failures.make(REPLACED)
 
 
-def discard_damaged(engine: Engine) -> None:
-    """Discard all connections of an engine after an error that says that something is wrong with the file."""
-    event.listen(engine, "handle_error", _discard_connections)
-
-
 def _read_state(path: Path) -> FileState | None:
     try:
         found = path.stat()
@@ -132,7 +127,8 @@ def _share_permissions(path: Path, state: FileState) -> None:
             path.with_name(path.name + suffix).chmod(stat.S_IMODE(state.mode))
 
 
-def _discard_connections(context: ExceptionContext) -> None:
+def discard_connections(context: ExceptionContext) -> None:
+    """Discard all connections of an engine after an error that says that something is wrong with the file."""
     code = getattr(context.original_exception, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _WRONG_FILE:
         context.is_disconnect = True

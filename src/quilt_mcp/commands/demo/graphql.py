@@ -237,15 +237,11 @@ def _find(records: Iterable[T], name: str, describe: Callable[[T], JSON]) -> JSO
 
 
 def _role_id(role: Role) -> str:
-    return _identifier("role", role.name)
+    return str(uuid5(NAMESPACE_URL, f"quilt:role/{role.name}"))
 
 
 def _policy_id(policy: Policy) -> str:
-    return _identifier("policy", policy.title)
-
-
-def _identifier(kind: str, name: str) -> str:
-    return str(uuid5(NAMESPACE_URL, f"quilt:{kind}/{name}"))
+    return str(uuid5(NAMESPACE_URL, f"quilt:policy/{policy.title}"))
 
 
 FILE = Path(__file__).with_name("stack_schema.graphql")

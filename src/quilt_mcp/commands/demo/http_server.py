@@ -185,18 +185,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
         """Log nothing. Standard error belongs to the program."""
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def do_PUT(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
     def do_CONNECT(self) -> None:
         """Open a tunnel to a host of the certificate, and serve that host in it."""
         server = cast("LoopbackServer", self.server)
@@ -223,6 +211,8 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(self.command, path, bearer, target, body, authorization, aws_token, host)
         with suppress(ConnectionError, ssl.SSLError):  # the client has disconnected
             self._send(cast("LoopbackServer", self.server).receive(request))
+
+    do_GET = do_POST = do_PUT = do_HEAD = _answer  # noqa: N815 - the names that the base class calls
 
     def _send(self, answer: Answer) -> None:
         content = answer.body

@@ -40,12 +40,12 @@ class Part:
 EVERYTHING = Part()
 
 
-def _ignore(*_: int) -> None:
-    pass
-
-
 def export_records(
-    database: Database, part: Part = EVERYTHING, *, batch: int = BATCH, progress: Callable[[int, int], object] = _ignore
+    database: Database,
+    part: Part = EVERYTHING,
+    *,
+    batch: int = BATCH,
+    progress: Callable[[int, int], object] = lambda *_: None,
 ) -> Generator[Values, None, None]:
     """Yield the rows as records, in one snapshot, sorted by kind and ID. Records follow those that they refer to.
 
@@ -100,7 +100,8 @@ def _find_projects(connection: Connection, wanted: Sequence[str], *, has_project
 def _limit(kind: str, projects: Sequence[str], dialect: str) -> Conditions:
     """Return the conditions for the rows of a kind that belong to some projects."""
     columns = metadata.tables[TABLES[kind]].c
-    inside = select(tables.requirements.c.id).where(match_any(tables.requirements.c.project_id, projects, dialect))
+    of_projects = match_any(tables.requirements.c.project_id, projects, dialect)
+    inside = select(tables.requirements.c.id).where(of_projects)
     links = tables.requirement_relationships.c
     related = and_(links.source_requirement_id.in_(inside), links.target_requirement_id.in_(inside))
     if kind == "relationship":
@@ -108,7 +109,6 @@ def _limit(kind: str, projects: Sequence[str], dialect: str) -> Conditions:
     if kind == "relationship_type":
         return [columns.id.in_(select(links.relationship_type_id).where(related))]
     if kind == "requirement_type":
-        of_projects = match_any(tables.requirements.c.project_id, projects, dialect)
         return [columns.id.in_(select(tables.requirements.c.type_id).where(of_projects))]
     if kind == "user":
         named = [

@@ -159,7 +159,6 @@ class RecordReader:
         return self._form == "csv" and self._has_open_end
 
     def __iter__(self) -> Iterator[Numbered | Refused]:
-        """Read the file."""
         try:
             yield from self._read_csv() if self._form == "csv" else self._read_json_lines()
         except UnreadableFile as end:

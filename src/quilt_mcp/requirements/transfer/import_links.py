@@ -37,10 +37,10 @@ _SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
 
 def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
     """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names."""
-    for kind in list(spool.counts):
-        matching = _Matching(connection, spool, rejections, TABLES[kind], updates=updates)
-        if kind != "member" and _has_rows(connection, TABLES[kind]):
-            for column in list_unique(TABLES[kind]):  # the ID first: `_match_row` asks which rows the file contains
+    for table in [TABLES[kind] for kind in spool.counts if kind != "member"]:  # which has no ID
+        if _has_rows(connection, table):
+            matching = _Matching(connection, spool, rejections, table, updates=updates)
+            for column in list_unique(table):  # the ID first: `_match_row` asks which rows the file contains
                 matching.match_column(column)
     _compare_kinds(connection, spool, rejections)
 
@@ -72,7 +72,6 @@ def has_entities(connection: Connection) -> bool:
 
 
 def _has_rows(connection: Connection, table: str) -> bool:
-    """Return whether the database has rows in the table."""
     return bool(connection.scalar(select(exists(select(metadata.tables[table].c.id)))))
 
 
@@ -102,7 +101,7 @@ class _Matching:
     def match_column(self, column: str) -> None:
         """Compare the values of a unique column."""
         columns = metadata.tables[self.table].c
-        shown = [columns[name] for name in sorted({"id", column, NAMES.get(self.table, "id")})]
+        shown = [columns[name] for name in list_unique(self.table)]
         for keys in self.spool.list_keys(f"{self.table}.{column}"):
             by_key = {key.key: key for key in keys}
             rows = self.connection.execute(select(*shown).where(columns[column].in_(list(by_key))))
@@ -156,7 +155,6 @@ class LinkResolver:
     updates: bool = False
 
     def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
-        """Resolve the references of all records."""
         author = self.find("users", {creator}).get(creator) if creator and can_store(creator) else None
         if creator is not None and author is None:
             problem = f"The creator {shorten(creator)!r} is not a user."

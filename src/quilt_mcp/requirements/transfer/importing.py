@@ -35,7 +35,6 @@ _MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 def write_records(
     connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
 ) -> None:
-    """Write all records."""
     done = 0
     # the file of a team without projects: its new users belong to the default project
     has_members = bool(spool.counts["project"] or spool.counts["member"])
@@ -176,18 +175,14 @@ class _RolledBack(Exception):
 _ONLY_NEW = Mode()
 
 
-def _ignore(*_: object) -> None:
-    pass
-
-
 def import_records(
     database: Database,
     records: Iterable[Numbered | Refused],
     *,
     creator: str | None = None,
     mode: Mode = _ONLY_NEW,
-    progress: Progress = _ignore,
-    announce: Callable[[Rejection], object] = _ignore,
+    progress: Progress = lambda *_: None,
+    announce: Callable[[Rejection], object] = lambda _: None,
 ) -> Report:
     """Write all records, or none if any is rejected. Update existing users, projects and types.
 

@@ -123,7 +123,6 @@ def _check_text(value: str) -> str:
 
 
 def check_not_blank(value: str) -> str:
-    """Return a text that is not blank."""
     if not value.strip():
         raise ValueError("Must not be blank. Write a text.")
     return value
@@ -294,7 +293,6 @@ class Rejections:
         self.count = 0
 
     def add(self, line: int, field: str | None, reason: str) -> None:
-        """Add a rejection of a record."""
         self.take(Rejection(line, field, reason))
 
     def take(self, rejection: Rejection) -> None:

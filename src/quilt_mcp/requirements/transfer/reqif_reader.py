@@ -59,7 +59,6 @@ class ReqifReader:
         self.bytes_read = 0
 
     def __iter__(self) -> Iterator[Numbered | Refused]:
-        """Read the file."""
         if not self._file.seekable():
             reason = "ReqIF is read twice, so it cannot be read from a pipe. Save it to a file."
             yield Refused([Rejection(0, None, reason)], None, ends_file=True)
@@ -139,7 +138,7 @@ class _Objects:
             self._skipped[f"relation {shorten(name)} to an object that the file does not have"] += 1
         elif self._structure.relates_criteria(type_id):
             pass  # which the requirements say
-        elif self._kind_of(source) == self._kind_of(target) == "requirement":
+        elif {self._structure.kind_of_object(end) for end in (source, target)} == {"requirement"}:
             self._add_relationship(element, type_id, source, target)
         else:
             self._add_foreign_relation(element, type_id, source, target)
@@ -172,9 +171,6 @@ class _Objects:
         """Return the reference ID or the name of an object of which another tool changed the identifier, or its ID."""
         return self._structure.keys.get(identifier) or self._make_id(identifier, kind)
 
-    def _kind_of(self, identifier: str) -> str | None:
-        return self._structure.kind_of_object(identifier)
-
     def _add_relationship(self, element: Element, type_id: str, source: str, target: str) -> None:
         fields = self._read_own(element, type_id, "relationship")
         fields["source_requirement_id"] = self._refer(source, "requirement")
@@ -194,7 +190,7 @@ class _Objects:
         """Add a relationship between two requirements. Skip relations of others."""
         name = self._name_relation(type_id, element.line)
         for end in (source, target):
-            if end in self._structure.headings or self._kind_of(end):
+            if end in self._structure.headings or self._structure.kind_of_object(end):
                 self._skipped[f"relation {name} of a heading or an object that is not a requirement"] += 1
                 return
         for attribute, _ in self._structure.read_named(element, self._skipped):
@@ -251,7 +247,7 @@ class _Objects:
             if parent_kind is None:
                 if project := self._structure.find_project(place):
                     return project
-            elif self._kind_of(place) == parent_kind:
+            elif self._structure.kind_of_object(place) == parent_kind:
                 return self._refer(place, parent_kind)
             place = self._structure.parents.get(place)
         return None
@@ -296,7 +292,7 @@ class _Objects:
         while place in self._structure.objects:
             if place in self._structure.headings:
                 return self._make_id(place)
-            if is_first and not self._kind_of(place):
+            if is_first and not self._structure.kind_of_object(place):
                 self._relate(f"{identifier} {_CHILD_OF}", _CHILD_OF, identifier, place, line)
             is_first = False
             place = self._structure.parents.get(place)

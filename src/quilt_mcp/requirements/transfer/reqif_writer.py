@@ -49,7 +49,7 @@ class ReqifWriter:
     """Writes records to a text file, in the order of an export. Call `finish` at the end."""
 
     def __init__(self, file: TextIO) -> None:
-        self._file = file
+        self._put = file.write
         self._first: list[Values] = []
         self._has_objects = False
         self._has_relations = False
@@ -84,9 +84,6 @@ class ReqifWriter:
             if next(self._list_objects(_DEFAULT), None):
                 self._write_specification(_DEFAULT, "Default")
             self._put(f"</SPECIFICATIONS>\n{_FOOTER}")
-
-    def _put(self, text: str) -> None:
-        self._file.write(text)
 
     def _note_name(self, record: Values) -> None:
         """Remember names that can stand for an ID, because they do not look like one."""

@@ -42,15 +42,15 @@ NO_PROFILE = (None, None, None, None)
 
 
 class IssuedCredentials:
-    """The AWS credentials of one identity, which botocore renews before they expire.
-
-    Attributes:
-        expires_at: when those in use expire.
-    """
+    """The AWS credentials of one identity, which botocore renews before they expire."""
 
     def __init__(self, keys: AWSKeys, fetch: Callable[[], AWSKeys]) -> None:
-        self.expires_at = keys.expiry_time
         self._keys, self._fetch = keys, fetch
+
+    @property
+    def expires_at(self) -> datetime:
+        """When those in use expire."""
+        return self._keys.expiry_time
 
     def create_session(self) -> boto3.Session:
         """Create a boto3 session with only these credentials.
@@ -64,8 +64,7 @@ class IssuedCredentials:
 
     def renew_session(self) -> boto3.Session:
         """Fetch new credentials before the old ones should expire, and create a session with them."""
-        self._keys = self._fetch()
-        self.expires_at = self._keys.expiry_time
+        self._renew()
         return self.create_session()
 
     def _create(self) -> RefreshableCredentials:
@@ -74,9 +73,8 @@ class IssuedCredentials:
         )
 
     def _renew(self) -> dict[str, str]:
-        keys = self._fetch()
-        self.expires_at = keys.expiry_time
-        return keys.model_dump(mode="json")
+        self._keys = self._fetch()
+        return self._keys.model_dump(mode="json")
 
 
 class _StackProvider(CredentialProvider):  # type: ignore[misc]  # botocore has no types

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
@@ -132,7 +132,7 @@ class Caller:
     """
 
     def __init__(self, sign_in: SignIn, settings: StackSettings, catalogs: CatalogConfigs | None = None) -> None:
-        self._sign_in = sign_in
+        self.sign_in = sign_in
         self._settings = settings
         self._catalogs = catalogs or CatalogConfigs(sign_in.timeout)
         stack, catalogs = sign_in.login.stack, self._catalogs
@@ -146,21 +146,7 @@ class Caller:
 
     @property
     def login(self) -> Login:
-        return self._sign_in.login
-
-    @property
-    def advice(self) -> Sequence[str]:
-        return self._sign_in.advice
-
-    @property
-    def problem(self) -> ResourceFailure | None:
-        """Why the stack cannot be used, such as addresses that do not fit together; None if nothing is known."""
-        return self._sign_in.problem
-
-    @property
-    def uses_machine_aws(self) -> bool:
-        """Whether AWS is called with the AWS configuration of this machine."""
-        return self._sign_in.uses_machine_credentials
+        return self.sign_in.login
 
     @property
     def aws(self) -> AWSClients:
@@ -174,7 +160,7 @@ class Caller:
             RoleChanged: the role changed twice while the credentials were fetched.
             ResourceFailure: as `fetch_standing`, or the stack issued no credentials.
         """
-        if self.uses_machine_aws:
+        if self.sign_in.uses_machine_credentials:
             return self._keep_aws(take_aws_fingerprint(), math.inf, self._open_machine_aws)
         try:
             return self.open_aws(self.fetch_standing())
@@ -196,11 +182,7 @@ class Caller:
         return self._keep_aws(standing.identity, seconds, lambda: self._open_stack_aws(standing))
 
     def fetch_standing(self) -> Standing:
-        """Ask the stack who the caller is."""
-        return fetch_standing(self._sign_in)
-
-    def is_stale(self) -> bool:
-        return self._sign_in.is_stale()
+        return fetch_standing(self.sign_in)
 
     def send_query(self, operation: str, form: type[T], at: str, **variables: object) -> T:
         """Send an operation, and return its complete data.
@@ -229,7 +211,7 @@ class Caller:
 
     def send_partial_query(self, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
         """Send an operation, and return what the stack returned: data, errors, or both."""
-        return _ask(self._sign_in, operation, form, at, **variables)
+        return _ask(self.sign_in, operation, form, at, **variables)
 
     def ask_as_admin(self, what: str, ask: Callable[[], T]) -> T:
         """Return the result of `ask`, which sends an operation that only administrators may send.
@@ -275,10 +257,10 @@ class Caller:
             return self._aws
 
     def _open_machine_aws(self) -> AWSClients:
-        return AWSClients(boto3.Session(), self._settings, self._sign_in, self._in_use)
+        return AWSClients(boto3.Session(), self._settings, self.sign_in, self._in_use)
 
     def _open_stack_aws(self, standing: Standing) -> AWSClients:
-        sign_in = self._sign_in  # the credentials live as long as the clients, and must not keep this object
+        sign_in = self.sign_in  # the credentials live as long as the clients, and must not keep this object
 
         def fetch() -> AWSKeys:
             return _fetch_aws_keys(sign_in, standing)
@@ -343,7 +325,7 @@ class LocalCallers:
 
     def _get_usable(self) -> Caller | None:
         caller = self._caller
-        return None if caller is None or caller.is_stale() else caller
+        return None if caller is None or caller.sign_in.is_stale() else caller
 
     def _keep_caller(self, fingerprint: quilt_files.Fingerprint) -> Caller:
         caller = self._get_usable()  # another thread can have created it since this one looked
@@ -396,7 +378,7 @@ class RequestCallers:
         key = self._make_key(who.key, token or "", stack.registry_url or "")
         with self._lock:
             caller = self._callers.get(key)
-            if caller is None or caller.is_stale():
+            if caller is None or caller.sign_in.is_stale():
                 sign_in = RequestSignIn(
                     stack, token, self._settings.quilt_token_header, self._settings.timeout, problem
                 )

@@ -4,7 +4,7 @@ A row uses the class, the HTTP status or a structured code of the exception, nev
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +24,6 @@ from quilt_mcp.core.errors import (
 if TYPE_CHECKING:
     import requests
     from botocore.exceptions import ClientError
-    from pydantic import ValidationError
 
 
 class NotSignedInToQuilt(NotSignedIn):
@@ -160,23 +159,19 @@ ACTIONS = {
 
 
 class _Row(NamedTuple):
-    """What a group of AWS error codes means to the caller."""
+    """What a group of AWS error codes, with spaces between them, means to the caller."""
 
-    codes: frozenset[str]
+    codes: str
     failure: type[ResourceFailure]
     message: str
     actions: tuple[str, ...] = ()
-
-
-def _explain(codes: str, failure: type[ResourceFailure], message: str, *actions: str) -> _Row:
-    return _Row(frozenset(codes.split()), failure, message, actions)
 
 
 NEW_CREDENTIALS = (
     "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
     "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
 )
-BROKEN = _explain(
+BROKEN = _Row(
     "InternalError InternalErrorException InternalFailure InternalServerException InternalServerError "
     "InternalServiceException OperationTimeoutException ResourceNotReadyException RequestTimeout "
     "RequestTimeoutException ServiceUnavailable ServiceUnavailableException",
@@ -184,88 +179,88 @@ BROKEN = _explain(
     "AWS could not process the request.",
 )
 BY_CODE = (
-    _explain(
+    _Row(
         "AccessDenied AccessDeniedException UnauthorizedOperation UnauthorizedAccess Forbidden",
         RefusedByAWS,
         "Your AWS identity is not allowed to do this.",
     ),
-    _explain(
+    _Row(
         "ExpiredToken ExpiredTokenException RequestExpired TokenRefreshRequired",
         AWSKeysExpired,
         "The AWS credentials have expired.",
-        *NEW_CREDENTIALS,
+        NEW_CREDENTIALS,
     ),
-    _explain(
+    _Row(
         "InvalidClientTokenId InvalidAccessKeyId InvalidToken SignatureDoesNotMatch InvalidSignatureException "
         "IncompleteSignature UnrecognizedClientException MissingAuthenticationToken AuthFailure",
         NotSignedInToQuilt,
         "AWS rejected the credentials.",
-        *NEW_CREDENTIALS,
+        NEW_CREDENTIALS,
     ),
-    _explain(
+    _Row(
         "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
         "RequestLimitExceeded TooManyRequestsException SlowDown PriorRequestNotComplete",
         Throttled,
         "AWS is throttling requests.",
     ),
     BROKEN,
-    _explain(
+    _Row(
         "FederationSourceRetryableException",
         Unavailable,
         "The external source of a Glue database could not process the request.",
     ),
-    _explain(
+    _Row(
         "FederationSourceException",
         ResourceExecutionError,
         "The external source of a Glue database failed.",
-        "Ask the owner of the database to check its connection in AWS Glue.",
+        ("Ask the owner of the database to check its connection in AWS Glue.",),
     ),
-    _explain(
+    _Row(
         "MetadataException",
         ResourceExecutionError,
         "Athena could not read the data catalog.",
-        "Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",
+        ("Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",),
     ),
-    _explain(
+    _Row(
         "GlueEncryptionException KMS.DisabledException KMS.InvalidKeyUsageException KMS.InvalidStateException "
         "KMS.KMSInvalidStateException KMS.NotFoundException",
         ResourceExecutionError,
         "AWS could not decrypt or encrypt the data with its KMS key.",
-        "Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",
+        ("Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",),
     ),
-    _explain(
+    _Row(
         "InvalidObjectState",
         ResourceExecutionError,
         "The object is archived, so it cannot be read.",
-        "Restore the object in S3, or ask the owner of the bucket to do it.",
+        ("Restore the object in S3, or ask the owner of the bucket to do it.",),
     ),
-    _explain(
+    _Row(
         "PreconditionFailed ConditionalRequestConflict",
         ResourceExecutionError,
         "The object does not meet the condition of the request.",
     ),
-    _explain(
+    _Row(
         "InvalidArgument InvalidBucketName InvalidInputException InvalidParameterException InvalidRequest "
         "InvalidRequestException ValidationException",
         ResourceExecutionError,
         "AWS does not accept the request in this form.",
-        "Check the names in the URI. If they are right, report the error with `details`.",
+        ("Check the names in the URI. If they are right, report the error with `details`.",),
     ),
-    _explain("NoSuchBucket NoSuchKey EntityNotFoundException", NotFound, "Not found in AWS."),
-    _explain(
+    _Row("NoSuchBucket NoSuchKey EntityNotFoundException", NotFound, "Not found in AWS."),
+    _Row(
         "RequestTimeTooSkewed",
         ResourceExecutionError,
         "The clock of this machine is wrong, so AWS rejects its signatures.",
-        "Set the clock of this machine, then repeat the call.",
+        ("Set the clock of this machine, then repeat the call.",),
     ),
 )
-OTHER = _explain("", ResourceExecutionError, "AWS rejected the request.")
-TOKEN_OF_S3 = _explain("", TokenRefusedByS3, "S3 rejected the session token.", *NEW_CREDENTIALS)
-UNEXPLAINED = _explain("", UnexplainedByS3, "S3 rejected the request and gave no reason.")
+OTHER = _Row("", ResourceExecutionError, "AWS rejected the request.")
+TOKEN_OF_S3 = _Row("", TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
+UNEXPLAINED = _Row("", UnexplainedByS3, "S3 rejected the request and gave no reason.")
 
 
 def _find(code: str) -> _Row:
-    return next((row for row in BY_CODE if code in row.codes), OTHER)
+    return next((row for row in BY_CODE if code in row.codes.split()), OTHER)
 
 
 # S3 sends no body with the response to a HEAD request. The code is then the status. A 400 has different meanings.
@@ -504,14 +499,6 @@ def make_refusal(paths: Sequence[str]) -> QueryRefused:
     return QueryRefused("The Quilt stack could not read the data.", details=details, suggested_actions=REPORT_PATH)
 
 
-def list_paths(paths: Iterable[Sequence[str | int] | None]) -> list[str]:
-    return sorted({".".join(map(str, path)) if path else WHOLE_QUERY for path in paths})
-
-
-def _unexpected_format(error: "ValidationError") -> ResourceFailure:
-    return make_unexpected(f"{error.error_count()} invalid fields in {error.title}")
-
-
 def make_unexpected(details: str) -> ResourceExecutionError:
     return ResourceExecutionError(
         "The Quilt stack sent a response in an unexpected format.",
@@ -549,7 +536,11 @@ FAILURES: dict[str, MakeFailure] = {
 }
 """For any exception that reaches the dispatcher."""
 
-_STACK_FAILURES = FAILURES | {"pydantic_core._pydantic_core.ValidationError": _unexpected_format}
+_STACK_FAILURES: dict[str, MakeFailure] = FAILURES | {
+    "pydantic_core._pydantic_core.ValidationError": lambda error: make_unexpected(
+        f"{error.error_count()} invalid fields in {error.title}"
+    )
+}
 
 
 def map_failure(error: Exception) -> Exception:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal, make_unexpected
+from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, make_refusal, make_unexpected
 
 if TYPE_CHECKING:
     import requests
@@ -115,7 +115,8 @@ def _find(data: object, path: list[str]) -> object:
 
 def _find_error_paths(errors: object) -> list[str]:
     paths = [one.get("path") if isinstance(one, dict) else None for one in errors] if isinstance(errors, list) else []
-    return list_paths([path if isinstance(path, list) else None for path in paths] or [None])
+    named = {".".join(map(str, path)) if isinstance(path, list) and path else WHOLE_QUERY for path in paths}
+    return sorted(named or {WHOLE_QUERY})
 
 
 @cache

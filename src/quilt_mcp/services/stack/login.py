@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -289,7 +289,9 @@ def store_tokens(registry_url: str, refresh_token: str, fetch: Callable[[], Toke
         if not _has_token(before, registry_url, refresh_token):
             return
         tokens = fetch().model_dump()
-        latest = _read_latest(path, before)
+        latest = before
+        with suppress(ResourceExecutionError):  # it is damaged now: the renewed tokens must not be lost
+            latest = _parse_file(path, "quilt3 login", lambda: _read_json(path))
         if _has_token(latest, registry_url, refresh_token):
             _write_reserved(reserved, path, json.dumps(latest | {registry_url: tokens}))
 
@@ -339,14 +341,6 @@ def _explain_write(path: Path) -> Iterator[None]:
                 "Then repeat the call.",
             ],
         ) from error
-
-
-def _read_latest(path: Path, before: dict[str, object]) -> dict[str, object]:
-    """Return the logins in the file; those of before if it is damaged now. The renewed tokens must not be lost."""
-    try:
-        return _parse_file(path, "quilt3 login", lambda: _read_json(path))
-    except ResourceExecutionError:
-        return before
 
 
 def _read_tokens(registry_url: str | None) -> Tokens | None:

@@ -18,7 +18,6 @@ import requests
 import urllib3
 from pydantic import TypeAdapter, ValidationError
 from requests.adapters import HTTPAdapter
-from requests.auth import AuthBase
 from typing_extensions import TypedDict
 from urllib3.connection import HTTPConnection
 
@@ -108,32 +107,33 @@ class StackAdapter(HTTPAdapter):
         return manager
 
 
-class _Bearer(AuthBase):
-    """Sends the token, if there is one.
+def _make_auth(token: str | None) -> Callable[[requests.PreparedRequest], requests.PreparedRequest]:
+    """Return what sends the token, if there is one.
 
     A session with its own `auth` does not read ~/.netrc, where requests would find another login.
     """
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if self._token:
-            request.headers["Authorization"] = f"Bearer {self._token}"
+    def authorize(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
         return request
 
+    return authorize
 
-class _StackSession(requests.Session):
-    """Limits the size of a body and the time in which it arrives, and follows no redirect.
+
+class StackSession(requests.Session):
+    """A session with a stack. Without a token it can read public data only.
+
+    It limits the size of a body and the time in which it arrives, and follows no redirect.
 
     The timeout of a socket starts again with each byte, so it does not limit a body that arrives slowly.
     """
 
-    def __init__(self, timeout: Timeout, token: str | None, max_body_bytes: int) -> None:
+    def __init__(self, timeout: Timeout, token: str | None = None, *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         super().__init__()
         self.stream = True
         self.headers["Accept"] = "application/json"
-        self.auth = _Bearer(token)
+        self.auth = _make_auth(token)
         for scheme in ("https://", "http://"):
             self.mount(scheme, StackAdapter(timeout))
         self._body_seconds, self._max_body_bytes = timeout[1], max_body_bytes
@@ -149,7 +149,8 @@ class _StackSession(requests.Session):
         kwargs["allow_redirects"] = False  # the token would go to an address that is not configured
         with calling("stack", str(request.method)):
             response = super().send(request, **kwargs)
-            with _closing_on_failure(response):
+            with ExitStack() as on_failure:
+                on_failure.callback(response.close)  # so that the next request does not read the rest of the body
                 is_success = response.status_code < HTTPStatus.MULTIPLE_CHOICES
                 if not (is_success or _can_contain_graphql(request, response)):
                     raise requests.HTTPError(response=response)
@@ -157,6 +158,7 @@ class _StackSession(requests.Session):
                 _check_json(response)
                 if not (is_success or _has_graphql_errors(response)):
                     raise requests.HTTPError(response=response)
+                on_failure.pop_all()
         return response
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
@@ -181,16 +183,6 @@ class _StackSession(requests.Session):
             if time.monotonic() > until:
                 raise requests.ReadTimeout("the body did not arrive in time")
         response.raw = io.BytesIO(body)
-
-
-@contextmanager
-def _closing_on_failure(response: requests.Response) -> Iterator[None]:
-    """Close the connection if the body was not read, so that the next request does not read the rest of it."""
-    try:
-        yield
-    except BaseException:  # also an interrupt, which is raised again
-        response.close()
-        raise
 
 
 def _check_json(response: requests.Response) -> None:
@@ -225,13 +217,6 @@ def _has_graphql_errors(response: requests.Response) -> bool:
     return isinstance(payload, dict) and isinstance(payload.get("errors"), list)
 
 
-def open_session(
-    timeout: Timeout, token: str | None = None, *, max_body_bytes: int = MAX_BODY_BYTES
-) -> requests.Session:
-    """Open a session with a stack. Without a token it can read public data only."""
-    return _StackSession(timeout, token, max_body_bytes)
-
-
 def fetch_tokens(registry_url: str, refresh_token: str, timeout: Timeout) -> Tokens:
     """Fetch new tokens. The refresh token cannot be used again.
 
@@ -239,7 +224,7 @@ def fetch_tokens(registry_url: str, refresh_token: str, timeout: Timeout) -> Tok
         NotSignedIn: the stack rejected the refresh token.
         HTTPError, RequestException, ValidationError: the request failed.
     """
-    with open_session(timeout) as session:
+    with StackSession(timeout) as session:
         try:
             answer = session.post(f"{registry_url}/api/token", data={"refresh_token": refresh_token}).json()
         except requests.HTTPError as error:
@@ -308,7 +293,7 @@ class CatalogConfigs:
 def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
 
     def get() -> CatalogConfig:
-        with open_session(timeout) as session:
+        with StackSession(timeout) as session:
             answer = session.get(f"{catalog_url}/config.json").json()
         return CATALOG_CONFIG.validate_python(answer)
 

@@ -17,7 +17,7 @@ from quilt_mcp.services.settings import Timeout
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, TokenRejected
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.session import call_stack, fetch_tokens, hold_lock, open_session
+from quilt_mcp.services.stack.session import StackSession, call_stack, fetch_tokens, hold_lock
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ class SignIn(ABC):
     """
 
     advice: Sequence[str] = ()
+    _session: requests.Session | None = None
 
     def __init__(self, login: Login, timeout: Timeout, problem: ResourceFailure | None = None) -> None:
         self.login = login
@@ -86,9 +87,9 @@ class SignIn(ABC):
         """Return whether the login has changed or ended since this object was created, or may be usable now."""
         return self.problem is not None
 
-    @abstractmethod
     def close(self) -> None:
-        """Close the connections."""
+        if self._session:
+            self._session.close()
 
     @abstractmethod
     def note_rejection(self, failure: NotSignedIn) -> None:
@@ -138,11 +139,10 @@ class TokenSignIn(SignIn):
         super().__init__(login, timeout, problem)
         token = login.access_token
         # A token with other characters cannot be sent in an HTTP header.
-        self._session = open_session(timeout, token) if token and token.isascii() and token.isprintable() else None
+        self._session = StackSession(timeout, token) if token and token.isascii() and token.isprintable() else None
         self._has_ended = False
 
     def open(self) -> requests.Session:
-        """Return the session with the token."""
         if self.login.stack.registry_url is None:
             raise NotSignedInToQuilt(NO_STACK)
         if self._session is None:
@@ -162,10 +162,6 @@ class TokenSignIn(SignIn):
     def is_stale(self) -> bool:
         """Return whether the stack or AWS has rejected the login."""
         return self._has_ended or super().is_stale()
-
-    def close(self) -> None:
-        if self._session:
-            self._session.close()
 
 
 class RequestSignIn(TokenSignIn):
@@ -259,7 +255,7 @@ class LocalSignIn(SignIn):
                         self._reread()
                         if self.login.is_expired():  # otherwise another app or process has renewed it
                             self._renew_tokens()
-                self._session = open_session(self.timeout, self.login.access_token)
+                self._session = StackSession(self.timeout, self.login.access_token)
             return self._session
 
     def renew(self, rejected: requests.Session) -> None:
@@ -275,10 +271,6 @@ class LocalSignIn(SignIn):
 
     def note_rejection(self, failure: NotSignedIn) -> None:
         """Do nothing. The failure suggests a command, and that command changes quilt3's files."""
-
-    def close(self) -> None:
-        if self._session:
-            self._session.close()
 
     @property
     def uses_machine_credentials(self) -> bool:
