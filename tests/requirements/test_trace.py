@@ -15,7 +15,7 @@ from quilt_mcp.requirements.parameters import MAX_DEPTH
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk
 from quilt_mcp.settings import Settings
-from tests.requirements.client import connect, read, read_failure
+from tests.requirements.client import connect, read, read_all, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
 from tests.requirements.graphs import (
@@ -131,21 +131,12 @@ def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(
 async def read_whole(client: Any, path: str, limit: int) -> dict[str, Any]:
     """Read all pages. The links, and the cycles, of all pages are in the first page's answer."""
     assert limit <= MAX_CYCLES, "a page could lack cycles"
-    joined: dict[str, Any] = {}
-    cursor = ""
-    while True:
-        page = await read(client, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}")
-        assert len(page["links"]) <= limit
-        if joined:
-            joined["links"] += page["links"]
-            joined["cycles"] += page["cycles"]
-            same = {"start", "depth", "entity_count", "count", "cycle_count", "cut_by"}
-            assert {key: page[key] for key in same} == {key: joined[key] for key in same}
-        else:
-            joined = page
-        if page["next_cursor"] is None:
-            return joined
-        cursor = f"&cursor={page['next_cursor']}"
+    first, *others = await read_all(client, f"{path}&limit={limit}")
+    for page in others:
+        assert 0 < len(page["links"]) <= limit == len(first["links"])
+        same = {"start", "depth", "entity_count", "count", "cycle_count", "cut_by"}
+        assert {key: page[key] for key in same} == {key: first[key] for key in same}
+    return first | {key: [one for page in (first, *others) for one in page[key]] for key in ("links", "cycles")}
 
 
 @pytest.mark.soak

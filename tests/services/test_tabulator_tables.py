@@ -10,6 +10,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
+from tests.services.stack_calls import read_pages
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries
@@ -108,14 +109,9 @@ async def test_pages_have_each_table_once(fresh_world: World, monkeypatch: pytes
     names = [f"t{at:03}" for at in range(120)]
     answer_queries(monkeypatch, {TABLES: make_payload(**dict.fromkeys(reversed(names), GOOD))})
     uri = "tabulator://buckets/acme-raw-sequencing/tables"
-    pages, cursor = [], ""
-    while cursor is not None:
-        answer = await read(f"{uri}?cursor={cursor}")
-        assert answer["count"] == len(names)
-        pages.append([table["name"] for table in answer["tables"]])
-        cursor = answer["next_cursor"]
-    assert [len(page) for page in pages] == [50, 50, 20]
-    assert [name for page in pages for name in page] == names
+    pages = await read_pages(uri)
+    assert [(page["count"], len(page["tables"])) for page in pages] == [(120, 50), (120, 50), (120, 20)]
+    assert [table["name"] for page in pages for table in page["tables"]] == names
     assert [table["name"] for table in (await read(f"{uri}?limit=2"))["tables"]] == names[:2]
 
 
