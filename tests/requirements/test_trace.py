@@ -217,30 +217,6 @@ async def test_hidden_entities_change_nothing(make_settings: Callable[..., Setti
             assert await read(full, path) == await read(bare, path)
 
 
-async def test_the_sample_from_a_requirement_up_to_the_epic(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        trace = await read(client, "requirements/REQ-001/trace?limit=200")
-        short = await read(client, "requirements/REQ-001/trace?depth=1")
-        longest = await read(client, f"requirements/REQ-001/trace?depth={MAX_DEPTH}&limit=200")
-        rest = await read(client, "epics/EP-001/trace?limit=1")
-    reached = {(one["entity"]["type"], one["entity"]["reference_id"]) for one in trace["links"]}
-    assert {("user_story", "US-001"), ("epic", "EP-001"), ("acceptance_criteria", "AC-001")} < reached
-    [back] = [one for one in trace["links"] if one.get("relationship_type") == "derives_from" and one["distance"] == 1]
-    assert (back["entity"]["reference_id"], back["direction"], back["link"]) == ("REQ-002", "incoming", "relationship")
-    assert (trace["depth"], short["depth"]) == (3, 1)
-    assert {one["distance"] for one in short["links"]} == {1}
-    assert short["cut_by"] == "depth"
-    [story] = [one["entity"] for one in short["links"] if one["link"] == "parent"]
-    assert (story["continues"], story["continue_at"]) == (True, "requirements://user-stories/US-001/trace")
-    assert longest["depth"] == MAX_DEPTH
-    assert longest["links"][: len(trace["links"])] != trace["links"]  # the entities at the end no longer continue
-    assert [one["entity"]["id"] for one in longest["links"]][: trace["count"]] == [
-        one["entity"]["id"] for one in trace["links"]
-    ]
-    assert rest["count"] > 1
-    assert rest["next_cursor"]
-
-
 def check_cycles(relations: list[Relation]) -> list[list[Relation]]:
     """Check that each cycle is one, and that each cycle of the relations contains the last relation of one of them."""
     found = find_cycles(relations)

@@ -83,10 +83,18 @@ async def test_a_broken_configuration_is_shown_with_the_error(
         assert {table[key] for key in ("columns", "captured_columns", "source", "format")} == {None}
 
 
-async def test_a_long_configuration_is_cut_and_not_parsed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = await read_table(monkeypatch, GOOD + "#" * 20_000)
-    assert (len(table["config"]), table["config_truncated"], table["columns"]) == (20_000, True, None)
-    assert "more than 20,000 characters" in table["config_error"]
+@pytest.mark.parametrize(("length", "is_whole"), [(20_000, True), (20_001, False)])
+async def test_a_configuration_with_more_than_20000_characters_is_cut_and_not_parsed(
+    *, length: int, is_whole: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await read_table(monkeypatch, GOOD.ljust(length, "#"))
+    assert (len(table["config"]), table["config_truncated"], table["columns"] is None) == (
+        20_000,
+        not is_whole,
+        not is_whole,
+    )
+    assert is_whole is (table["config_error"] is None)
+    assert is_whole or "more than 20,000 characters" in table["config_error"]
 
 
 @pytest.mark.parametrize(("depth", "is_parsed"), [(20, True), (21, False)])
@@ -96,13 +104,6 @@ async def test_a_configuration_may_be_nested_20_levels_deep(
     lists = "[" * (depth - 1) + "]" * (depth - 1)
     table = await read_table(monkeypatch, f"{GOOD}more: {lists}\n")
     assert (table["config_error"] is None) is is_parsed
-
-
-async def test_a_configuration_of_20000_characters_is_whole(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = await read_table(monkeypatch, GOOD + "#" * (20_000 - len(GOOD)))
-    assert (len(table["config"]), table["config_truncated"], table["config_error"]) == (20_000, False, None)
 
 
 async def test_pages_have_each_table_once(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
