@@ -24,25 +24,6 @@ IDENTITY = (
 )
 
 
-@pytest.mark.soak
-async def test_stdout_is_json_rpc_and_the_log_has_one_line_a_request() -> None:
-    async with serve_stdio("--demo") as server:
-        assert len((await server.ask("tools/list"))["result"]["tools"]) > 1
-        native = await server.ask("resources/read", uri="auth://status")
-        tool = await server.ask("tools/call", name="get_resource", arguments={"uri": "auth://status"})
-        data = json.loads(native["result"]["contents"][0]["text"])
-        assert data == tool["result"]["structuredContent"]["data"]
-        server.stdin.close()
-        status, stdout, log = await server.end()
-    assert (status, stdout) == (0, "")
-    assert READ.findall(log) == [
-        ("list", "tools/list", "ok"),
-        ("resource", "auth://status", "ok"),
-        ("tool", "auth://status", "ok"),
-    ]
-    assert "Traceback" not in log
-
-
 def only_sts(request: Request) -> Answer | None:
     is_sts = (request.method, request.path) == ("POST", "/")
     return Answer(HTTPStatus.OK, IDENTITY) if is_sts else None

@@ -44,14 +44,16 @@ async def read_failure(client: AnyClient, path: str) -> Answer:
     return answer
 
 
+async def read_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
+    """Return all pages, as their documentation says to read them."""
+    pages = [await read(client, path)]
+    while cursor := pages[-1]["next_cursor"]:
+        pages.append(await read(client, f"{path}{'&' if '?' in path else '?'}cursor={cursor}"))
+    return pages
+
+
 async def read_pages(client: AnyClient, path: str, key: str, limit: int) -> list[list[dict[str, Any]]]:
-    pages, cursor = [], ""
-    while True:
-        page = await read(client, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}")
-        pages.append(page[key])
-        if page["next_cursor"] is None:
-            return pages
-        cursor = f"&cursor={page['next_cursor']}"
+    return [page[key] for page in await read_all(client, f"{path}{'&' if '?' in path else '?'}limit={limit}")]
 
 
 async def list_uris(client: AnyClient) -> list[str]:

@@ -9,21 +9,11 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.reads import MAX_CHILDREN, MAX_LIMIT
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
-from tests.requirements.client import connect, read, read_failure, read_pages
+from tests.requirements.client import connect, read, read_all, read_failure, read_pages
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph
 
 STORIES, REQUIREMENTS = 1000, 15
-
-
-async def read_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
-    """Return all pages, as their documentation says to read them."""
-    pages, cursor = [], ""
-    while True:
-        pages.append(await read(client, f"{path}{cursor}"))
-        if pages[-1]["next_cursor"] is None:
-            return pages
-        cursor = f"{'&' if '?' in path else '?'}cursor={pages[-1]['next_cursor']}"
 
 
 def select_pairs(settings: Settings, child: Any) -> set[tuple[str, str]]:

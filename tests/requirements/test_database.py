@@ -36,12 +36,6 @@ def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path
     assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
 
 
-def test_a_file_is_in_write_ahead_mode_with_foreign_keys(tmp_path: Path) -> None:
-    with opened(Settings(data_dir=tmp_path)) as database, database.reading() as connection:
-        assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
-        assert connection.scalar(text("PRAGMA foreign_keys")) == 1
-
-
 def test_a_url_can_name_a_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", database_url=SecretStr(f"sqlite:///{tmp_path}/other.db"))
     with opened(settings) as database:
@@ -73,14 +67,6 @@ def test_readers_see_the_last_commit_while_another_writes(database: Database) ->
         connection.execute(tables.epics.delete())
         assert epics(database) == 9
     assert epics(database) == 0
-
-
-def test_a_reader_sees_one_snapshot(database: Database) -> None:
-    with database.reading() as connection:
-        before = connection.scalar(select(tables.generation.c.number))
-        with database.writing():
-            pass
-        assert connection.scalar(select(tables.generation.c.number)) == before
 
 
 async def test_a_read_after_the_close_leaves_no_connection(

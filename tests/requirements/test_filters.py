@@ -7,8 +7,6 @@ import pytest
 from sqlalchemy import update
 
 from quilt_mcp.core import cursors
-from quilt_mcp.requirements import model
-from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.tables import users
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
@@ -17,8 +15,6 @@ from tests.requirements.conftest import opened
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 """Users without a project in common."""
-LISTS = {definition["uri"].partition("{?")[0]: definition for definition in RESOURCES if "sort" in definition["uri"]}
-
 SORTS = (
     "reference_id, title, priority, created_at, updated_at, -reference_id, -title, -priority, -created_at, -updated_at"
 )
@@ -102,14 +98,6 @@ async def test_a_criterion_has_no_status_and_no_title_to_sort_by(settings_with_s
     assert "project and updated_since and sort and cursor and limit" in body["details"]
     assert "status" not in body["details"]
     assert "must be one of reference_id, created_at, updated_at, " in sort["message"]
-
-
-def test_descriptions_list_the_allowed_values() -> None:
-    assert len(LISTS) == 7
-    for kind in model.KINDS:
-        description = LISTS[f"requirements://{kind.segment}"]["description"]
-        assert all(status in description for status in kind.statuses)
-        assert "`sort`: reference_id, " in description
 
 
 FILTERS = ("status", "priority", "assignee", "type", "project", "updated_since", "sort")

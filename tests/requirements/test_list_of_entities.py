@@ -80,20 +80,6 @@ async def test_the_list_contains_every_entity_and_static_resource_once(settings_
     assert "requirements://search/{query}" not in uris
 
 
-async def test_an_entry_contains_kind_reference_id_title_and_time(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        epic = await read(client, "epics/EP-001")
-        by_uri = {str(one.uri): one for one in await client.list_resources()}
-    wire = by_uri[f"requirements://epics/{epic['id']}"].model_dump(by_alias=True, exclude_none=True)
-    assert wire == {
-        "uri": f"requirements://epics/{epic['id']}",
-        "name": f"Epic: {epic['title']}",
-        "description": f"Epic EP-001: {epic['title']}",
-        "mimeType": "application/json",
-        "annotations": {"lastModified": epic["updated_at"]},
-    }
-
-
 async def test_a_setting_lists_the_search_template_as_a_resource(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample, list_search_template=True, list_page_size=7) as client:
         uris = await list_uris(client)

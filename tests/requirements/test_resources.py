@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -13,12 +12,12 @@ from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import MAX_LIMIT
-from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.writing import make_times, new_id
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
-from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure, read_pages
+from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import place_of
 from tests.support.postgres_server import PostgresServer
@@ -30,35 +29,6 @@ rarely_on_postgresql = pytest.mark.parametrize(
     "dialect", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)]
 )
 """In `make test`, SQLite answers. On PostgreSQL, other tests cover the same statements or the same rule."""
-
-
-@pytest.mark.parametrize("kind", model.KINDS, ids=lambda kind: kind.segment)
-async def test_uuid_and_reference_id_return_the_same_entity(kind: model.Kind, settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        by_reference = await read(client, f"{kind.segment}/{kind.prefix}-001")
-        assert await read(client, f"{kind.segment}/{by_reference['id']}") == by_reference
-        collection = await read(client, f"{kind.segment}?limit={MAX_LIMIT}")
-    assert by_reference in collection[kind.table]
-
-
-@rarely_on_postgresql
-async def test_a_hierarchy_contains_all_levels(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        tree = await read(client, "epics/EP-001/hierarchy")
-        epic = await read(client, "epics/EP-001")
-        stories = (await read(client, "epics/EP-001/user-stories?limit=100"))["user_stories"]
-        first = stories[0]["reference_id"]
-        criteria = (await read(client, f"user-stories/{first}/acceptance-criteria"))["acceptance_criteria"]
-        wanted = await read(client, f"user-stories/{first}/requirements")
-    parts = {"acceptance_criteria", "requirements"}
-    parts |= {f"{part}_count" for part in parts} | {"is_complete"}
-    assert {key: tree[key] for key in epic} == epic
-    assert (tree["is_complete"], tree["next_cursor"], tree["count"]) == (True, None, len(stories))
-    assert [{key: story[key] for key in story if key not in parts} for story in tree["user_stories"]] == stories
-    assert tree["user_stories"][0]["acceptance_criteria"] == criteria
-    assert tree["user_stories"][0]["requirements"] == wanted["requirements"]
-    assert wanted["count"] == len(wanted["requirements"]) == 5
-    assert {row["user_story_id"] for row in wanted["requirements"]} == {stories[0]["id"]}
 
 
 IDS = {
@@ -134,17 +104,6 @@ async def test_invalid_input_is_refused_with_suggested_actions(settings_with_sam
     assert {path: body["error"] for path, body in found.items()} == IDS
     assert all(body["suggested_actions"] for body in found.values())
     assert not any(body["transient"] for body in found.values())
-
-
-async def test_the_pages_of_a_search_contain_each_hit_once(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        pages = await read_pages(client, "search/catalog", "results", 5)
-        whole = await read(client, "search/catalog?limit=100")
-        first = (await read(client, "search/req-001"))["results"][0]
-    assert [*chain.from_iterable(pages)] == whole["results"]
-    assert whole["count"] == len(whole["results"]) > 10
-    assert whole["count_is_exact"] is True
-    assert (first["reference_id"], first["match"], first["type"]) == ("REQ-001", "reference_id", "requirement")
 
 
 FILTERED = "requirements?status=Draft,Active&sort=-title&limit=5"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import tables
@@ -12,7 +12,7 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
 from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE
 from tests.requirements.changing import create_entity, create_project
-from tests.requirements.searching import find_references, search, search_connection, write_epics
+from tests.requirements.searching import find_references, search, write_epics
 
 CORPUS = [
     ("Login page", "The session times out."),
@@ -216,15 +216,6 @@ def test_the_last_page_has_no_next_one(empty_database: Database) -> None:
 def test_a_page_out_of_bounds_is_refused(corpus: Database, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidTemplateVariable):
         search(corpus, "login", **options)
-
-
-def test_a_search_is_one_statement(corpus: Database) -> None:
-    statements: list[str] = []
-    event.listen(corpus.storage.engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
-    with corpus.reading() as connection:
-        statements.clear()
-        search_connection(connection, "EP-001 OR login -x", scope=Scope("test", ()))
-    assert [statement for statement in statements if not statement.startswith("BEGIN")] == statements[-1:]
 
 
 def test_the_scope_limits_the_hits(empty_database: Database) -> None:

@@ -15,7 +15,7 @@ from quilt_mcp.requirements.parameters import MAX_DEPTH
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk
 from quilt_mcp.settings import Settings
-from tests.requirements.client import connect, read, read_failure
+from tests.requirements.client import connect, read, read_all, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
 from tests.requirements.graphs import (
@@ -131,21 +131,12 @@ def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(
 async def read_whole(client: Any, path: str, limit: int) -> dict[str, Any]:
     """Read all pages. The links, and the cycles, of all pages are in the first page's answer."""
     assert limit <= MAX_CYCLES, "a page could lack cycles"
-    joined: dict[str, Any] = {}
-    cursor = ""
-    while True:
-        page = await read(client, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}")
-        assert len(page["links"]) <= limit
-        if joined:
-            joined["links"] += page["links"]
-            joined["cycles"] += page["cycles"]
-            same = {"start", "depth", "entity_count", "count", "cycle_count", "cut_by"}
-            assert {key: page[key] for key in same} == {key: joined[key] for key in same}
-        else:
-            joined = page
-        if page["next_cursor"] is None:
-            return joined
-        cursor = f"&cursor={page['next_cursor']}"
+    first, *others = await read_all(client, f"{path}&limit={limit}")
+    for page in others:
+        assert 0 < len(page["links"]) <= limit == len(first["links"])
+        same = {"start", "depth", "entity_count", "count", "cycle_count", "cut_by"}
+        assert {key: page[key] for key in same} == {key: first[key] for key in same}
+    return first | {key: [one for page in (first, *others) for one in page[key]] for key in ("links", "cycles")}
 
 
 @pytest.mark.soak
@@ -224,30 +215,6 @@ async def test_hidden_entities_change_nothing(make_settings: Callable[..., Setti
                 assert (await read_failure(full, path)).body == (await read_failure(bare, path)).body
         for path in ("coverage", "coverage?category=requirements_without_criterion&limit=3", "projects"):
             assert await read(full, path) == await read(bare, path)
-
-
-async def test_the_sample_from_a_requirement_up_to_the_epic(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        trace = await read(client, "requirements/REQ-001/trace?limit=200")
-        short = await read(client, "requirements/REQ-001/trace?depth=1")
-        longest = await read(client, f"requirements/REQ-001/trace?depth={MAX_DEPTH}&limit=200")
-        rest = await read(client, "epics/EP-001/trace?limit=1")
-    reached = {(one["entity"]["type"], one["entity"]["reference_id"]) for one in trace["links"]}
-    assert {("user_story", "US-001"), ("epic", "EP-001"), ("acceptance_criteria", "AC-001")} < reached
-    [back] = [one for one in trace["links"] if one.get("relationship_type") == "derives_from" and one["distance"] == 1]
-    assert (back["entity"]["reference_id"], back["direction"], back["link"]) == ("REQ-002", "incoming", "relationship")
-    assert (trace["depth"], short["depth"]) == (3, 1)
-    assert {one["distance"] for one in short["links"]} == {1}
-    assert short["cut_by"] == "depth"
-    [story] = [one["entity"] for one in short["links"] if one["link"] == "parent"]
-    assert (story["continues"], story["continue_at"]) == (True, "requirements://user-stories/US-001/trace")
-    assert longest["depth"] == MAX_DEPTH
-    assert longest["links"][: len(trace["links"])] != trace["links"]  # the entities at the end no longer continue
-    assert [one["entity"]["id"] for one in longest["links"]][: trace["count"]] == [
-        one["entity"]["id"] for one in trace["links"]
-    ]
-    assert rest["count"] > 1
-    assert rest["next_cursor"]
 
 
 def check_cycles(relations: list[Relation]) -> list[list[Relation]]:

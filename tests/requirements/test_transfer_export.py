@@ -10,7 +10,6 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -73,18 +72,6 @@ def test_an_import_shows_the_bytes_of_the_file_before_it_reads_them(data_dir: Pa
     _, shown = run_in_terminal(command)
     first = shown[shown.index("Reading") :].splitlines()[0]
     assert f"0.0/{file.stat().st_size / 1000:.1f} kB" in first
-
-
-@pytest.mark.usefixtures("sample")
-def test_the_progress_of_an_export_counts_every_row(tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
-    counts = requirements_work.export_file(tmp_path / "out.jsonl", "jsonl", lambda *one: seen.append(one), batch=50)
-    count = counts.total()
-    assert seen[0] == ("Exporting", 0, count)
-    assert seen[-1] == ("Exporting", count, count)
-    steps = [after[1] - before[1] for before, after in pairwise(seen)]
-    assert min(steps) >= 0
-    assert max(steps) == 50
 
 
 def test_an_export_is_one_snapshot(database: Database) -> None:

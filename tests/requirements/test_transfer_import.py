@@ -224,22 +224,6 @@ def test_a_long_cycle_is_reported_once(file: Path, capsys: pytest.CaptureFixture
     }
 
 
-@pytest.mark.usefixtures("tables")
-def test_relationships_can_connect_projects(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    moon = {"kind": "project", "name": "Moon"}
-    epic = {**EPIC, "reference_id": "EP-002", "parent": "Moon"}
-    story = {**STORY, "reference_id": "US-002", "epic_id": "EP-002"}
-    other = [moon, epic, story, requirement(3, user_story_id="US-002"), related(3, 1)]
-    assert main(write(file, *FAMILY, *other)) == 0
-    found = import_rejected(
-        capsys, write(file, requirement(4, user_story_id="US-002", acceptance_criteria_id="AC-001"))
-    )
-    reason = "The acceptance criterion belongs to another user story. Use one of the same user story."
-    assert found == {1: f"acceptance_criteria_id: {reason}"}
-    found = import_rejected(capsys, write(file, {**STORY, "reference_id": "US-003", "project_id": "Moon"}))
-    assert found[1].startswith("project_id: Records of the kind user_story have no such field.")
-
-
 @pytest.mark.parametrize(
     ("form", "text"), [("jsonl", '\ufeff{"kind": "user", "username": "u"}\n'), ("csv", "\ufeffkind\n")]
 )

@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +14,6 @@ from quilt_mcp.requirements import tables, writing
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import (
     ACCEPTANCE_CRITERIA,
-    DEFAULT_PROJECT_ID,
     EPIC,
     KINDS,
     REQUIREMENT,
@@ -76,14 +74,6 @@ def made(empty_database: Database) -> dict[str, Any]:
         return create_family(connection)
 
 
-def test_an_entity_has_defaults(empty_database: Database, made: dict[str, Any]) -> None:
-    epic = row(empty_database, EPIC, made["epic"])
-    assert epic["reference_id"] == "EP-001"
-    assert (epic["status"], epic["priority"], epic["project_id"]) == ("Backlog", 3, DEFAULT_PROJECT_ID)
-    assert epic["assignee_id"] == epic["creator_id"] == made["user"]
-    assert epic["created_at"].tzinfo is UTC
-
-
 async def test_new_ids_are_of_version_7_and_sort_by_time() -> None:
     first = writing.new_id()
     await asyncio.sleep(0.002)
@@ -100,16 +90,6 @@ def test_reference_ids_can_have_more_than_three_digits(empty_database: Database,
             connection.execute(tables.reference_counters.update().values(last_number=before))
             created = create_entity(connection, EPIC, title="Next", creator_id=made["user"])
         assert created["reference_id"] == expected
-
-
-def test_numbers_continue_after_a_given_reference_id(empty_database: Database, made: dict[str, Any]) -> None:
-    with empty_database.writing() as connection:
-        rows = [
-            {"title": "Free", "creator_id": made["user"]},
-            {"title": "Given", "creator_id": made["user"], "reference_id": "EP-041"},
-        ]
-        created = writing.create_entities(connection, EPIC, rows)
-    assert [one["reference_id"] for one in created] == ["EP-042", "EP-041"]
 
 
 def test_a_failed_transaction_leaves_no_gap(empty_database: Database, made: dict[str, Any]) -> None:

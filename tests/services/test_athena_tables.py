@@ -18,6 +18,7 @@ from quilt_mcp.server import create_manager
 from quilt_mcp.services.athena_tables import list_page
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
+from tests.services.stack_calls import read_pages
 from tests.support.python_caller import read, read_error
 
 TABLE = "athena://databases/{database}/tables/{table}"
@@ -50,21 +51,17 @@ def shop(fresh_world: World) -> World:
     return fresh_world
 
 
-async def read_pages(uri: str, limit: int) -> list[list[str]]:
-    pages, cursor = [], ""
-    while True:
-        answer = await read(f"{uri}?limit={limit}&cursor={cursor}")
-        pages.append([row["name"] for row in answer["tables"]])
-        cursor = answer["next_cursor"]
-        if cursor is None:
-            return pages
+async def list_pages(limit: int) -> list[list[str]]:
+    """Return the names of the tables of each page."""
+    pages = await read_pages(f"athena://databases/shop/tables?limit={limit}")
+    return [[row["name"] for row in page["tables"]] for page in pages]
 
 
 async def test_pages_are_sorted_and_have_each_table_once(shop: World) -> None:
     names = [f"t{at:03}" for at in range(130)]
     for name in reversed(names):
         add_table(name)
-    pages = await read_pages("athena://databases/shop/tables", 50)
+    pages = await list_pages(50)
     assert [len(page) for page in pages] == [50, 50, 30]
     assert [name for page in pages for name in page] == names
     assert (await read("athena://databases/shop/tables"))["count"] == 130
@@ -83,7 +80,7 @@ async def test_pages_end_at_names_that_are_too_long_for_a_cursor(shop: World) ->
     names = [f"{at}{'語' * 250}" for at in range(5)]
     for name in names:
         add_table(name)
-    pages = await read_pages("athena://databases/shop/tables", 2)
+    pages = await list_pages(2)
     assert [name for page in pages for name in page] == names
     first = await read("athena://databases/shop/tables?limit=2")
     glue().delete_table("shop", names[1])
@@ -229,7 +226,7 @@ async def test_a_cursor_can_contain_a_long_name(shop: World) -> None:
     names = [f"{at}-{'x' * 110}" for at in range(3)]
     for name in names:
         add_table(name)
-    pages = await read_pages("athena://databases/shop/tables", 1)
+    pages = await list_pages(1)
     assert [name for page in pages for name in page] == names
 
 

@@ -179,17 +179,6 @@ async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(co
     assert (answer["is_complete"], answer["workgroups_covered"]) == (True, 5)
 
 
-async def test_queries_that_cannot_be_described_are_counted(control: Control) -> None:
-    add_workgroups(30, queries=2)
-    control.allow_seconds(60)
-    control.use_clock()
-    control.respond(fail(BROKEN, "BatchGetQueryExecution", "team-0029-00"))
-    answer = await read("athena://query/history")
-    assert answer["unprocessed"] == 17
-    assert answer["is_complete"] is False
-    assert "team-0029" in {one["name"] for one in answer["workgroups_unavailable"]}
-
-
 async def test_the_history_is_empty_with_reasons_if_all_workgroups_are_refused(fresh_world: World) -> None:
     fresh_world.account.refuse("DataPlatform", "athena:ListQueryExecutions")
     history = await read("athena://query/history")

@@ -35,14 +35,6 @@ async def read_status() -> JSONObject:
     return answer.data
 
 
-async def test_a_signed_in_caller_costs_one_request(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    received = answer_queries(monkeypatch, {})
-    status = await read_status()
-    assert (status["status"], status["details"]) == ("authenticated", None)
-    assert received == ["me"]
-    assert [call.path for call in fresh_world.stack.calls] == ["/graphql"]
-
-
 async def test_an_unexpected_response_is_unknown_with_the_reason(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,9 +4,7 @@ import itertools
 import json
 import resource
 import time
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -58,26 +56,12 @@ def issue_for_seconds(world: World, seconds: int) -> None:
     world.stack.issue_credentials = lambda user: issue(user) | {"Expiration": expiry}
 
 
-def test_an_expired_token_is_renewed_before_use(fresh_world: World) -> None:
-    change_tokens(expires_at=0)
-    assert admin_users_list()["count"] > 0
-    assert list_calls(fresh_world) == ["/api/token", "usersList"]
-
-
 def test_after_a_401_the_token_is_renewed_once_and_the_request_repeated_once(fresh_world: World) -> None:
     fresh_world.stack.grants.clear()
     before = read_tokens()
     assert admin_users_list()["count"] > 0
     assert list_calls(fresh_world) == ["usersList", "/api/token", "usersList"]
     assert read_tokens() != before
-
-
-def test_eight_concurrent_readers_renew_once(fresh_world: World) -> None:
-    fresh_world.stack.grants.clear()
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: admin_users_list(), range(8)))
-    assert all(answer["count"] > 0 for answer in answers)
-    assert Counter(list_calls(fresh_world))["/api/token"] == 1
 
 
 def test_quilt3s_own_session_is_not_used(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

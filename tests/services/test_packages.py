@@ -100,7 +100,7 @@ async def test_a_time_outside_of_the_calendar_is_a_failure(
     answer_queries(
         monkeypatch, {"packages": {"data": {"packages": {"total": 1, "page": [{"name": "a/b", "modified": time}]}}}}
     )
-    assert (await read_error(LIST)).message == "The Quilt stack sent a response in an unexpected format."
+    assert (await read_error(LIST)).message == UNEXPECTED
 
 
 @pytest.mark.parametrize("name", ["data", "\1" * 100])
@@ -231,32 +231,26 @@ async def test_numbers_that_json_does_not_have_are_texts(fresh_world: World) -> 
     assert shown == {"ratios": ["NaN", "Infinity", "-Infinity", 0.5, -0.0], "count": 10**30}
 
 
+UNEXPECTED = "The Quilt stack sent a response in an unexpected format."
+
+
 @pytest.mark.parametrize("place", ["the whole", "the first page"])
-async def test_an_unknown_result_of_a_search_is_not_an_empty_one(
-    place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("TooManyBuckets", (UNEXPECTED, "'TooManyBuckets'", False)),  # the unions of the schema have got members before
+        ("OperationError", ("The stack's search failed, or it took too long.", "OperationError", True)),
+    ],
+)
+async def test_a_search_without_a_result_is_not_an_empty_one(
+    place: str, kind: str, expected: tuple[object, ...], fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The unions of the schema have got members before."""
-    found: dict[str, object] = {"kind": "TooManyBuckets"}
+    found: dict[str, object] = {"kind": kind}
     if place == "the first page":
         found = {"kind": "PackagesSearchResultSet", "total": 5, "firstPage": found}
     answer_queries(monkeypatch, {"searchPackages": {"data": {"found": found}}})
     error = await read_error("quilt://search/x")
-    assert (error.message, error.details) == (
-        "The Quilt stack sent a response in an unexpected format.",
-        "'TooManyBuckets'",
-    )
-
-
-@pytest.mark.parametrize("place", ["the whole", "the first page"])
-async def test_a_search_that_fails_can_be_repeated(
-    place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed: dict[str, object] = {"kind": "OperationError"}
-    if place == "the first page":
-        failed = {"kind": "PackagesSearchResultSet", "total": 5, "firstPage": failed}
-    answer_queries(monkeypatch, {"searchPackages": {"data": {"found": failed}}})
-    error = await read_error("quilt://search/x")
-    assert (error.message, error.transient) == ("The stack's search failed, or it took too long.", True)
+    assert (error.message, error.details, error.transient) == expected
 
 
 async def test_a_search_has_pages(fresh_world: World) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.cursors import compute_tag, encode
+from tests.services.stack_calls import read_pages
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
 
@@ -48,15 +49,9 @@ async def test_many_buckets_are_paged(fresh_world: World, monkeypatch: pytest.Mo
     names = [f"acme-{at:04}" for at in range(1500)]
     buckets = [make_bucket(name) for name in reversed(names)]
     answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": buckets}}})
-    seen: list[str] = []
-    uri = "quilt://buckets?limit=200"
-    while uri:
-        answer = await read(uri)
-        assert answer["count"] == 1500
-        seen += [row["name"] for row in answer["buckets"]]
-        cursor = answer["next_cursor"]
-        uri = f"quilt://buckets?limit=200&cursor={cursor}" if cursor else ""
-    assert seen == names
+    pages = await read_pages("quilt://buckets?limit=200")
+    assert {page["count"] for page in pages} == {1500}
+    assert [row["name"] for page in pages for row in page["buckets"]] == names
 
 
 async def test_a_cursor_of_another_list_is_refused(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,7 @@ from quilt_mcp.services.stack.failures import (
     AWSKeysExpired,
     NotSignedInToQuilt,
     RefusedByAWS,
-    RequestRejected,
     Throttled,
-    TokenRejected,
     TooSlow,
     UnexplainedByS3,
     map_failure,
@@ -171,23 +169,6 @@ def test_an_operation_without_an_iam_action_is_named_itself() -> None:
 )
 def test_an_exception_of_a_library_maps_to_its_failure(error: Exception, failure: type[ResourceFailure]) -> None:
     assert type(find_failure(error, FAILURES)) is failure
-
-
-@pytest.mark.parametrize(
-    ("status", "failure"),
-    [
-        (401, TokenRejected),
-        (302, ResourceExecutionError),
-        (403, ResourceExecutionError),  # without JSON, it is not the stack's
-        (400, RequestRejected),
-        (404, RequestRejected),
-        (429, Unavailable),
-        (500, Unavailable),
-        (503, Unavailable),
-    ],
-)
-def test_an_http_status_maps_to_its_failure(status: int, failure: type[ResourceFailure]) -> None:
-    assert type(find_failure(http_error(status), FAILURES)) is failure
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
+from tests.services.stack_calls import read_pages
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries
@@ -82,10 +83,18 @@ async def test_a_broken_configuration_is_shown_with_the_error(
         assert {table[key] for key in ("columns", "captured_columns", "source", "format")} == {None}
 
 
-async def test_a_long_configuration_is_cut_and_not_parsed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = await read_table(monkeypatch, GOOD + "#" * 20_000)
-    assert (len(table["config"]), table["config_truncated"], table["columns"]) == (20_000, True, None)
-    assert "more than 20,000 characters" in table["config_error"]
+@pytest.mark.parametrize(("length", "is_whole"), [(20_000, True), (20_001, False)])
+async def test_a_configuration_with_more_than_20000_characters_is_cut_and_not_parsed(
+    *, length: int, is_whole: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await read_table(monkeypatch, GOOD.ljust(length, "#"))
+    assert (len(table["config"]), table["config_truncated"], table["columns"] is None) == (
+        20_000,
+        not is_whole,
+        not is_whole,
+    )
+    assert is_whole is (table["config_error"] is None)
+    assert is_whole or "more than 20,000 characters" in table["config_error"]
 
 
 @pytest.mark.parametrize(("depth", "is_parsed"), [(20, True), (21, False)])
@@ -97,25 +106,13 @@ async def test_a_configuration_may_be_nested_20_levels_deep(
     assert (table["config_error"] is None) is is_parsed
 
 
-async def test_a_configuration_of_20000_characters_is_whole(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = await read_table(monkeypatch, GOOD + "#" * (20_000 - len(GOOD)))
-    assert (len(table["config"]), table["config_truncated"], table["config_error"]) == (20_000, False, None)
-
-
 async def test_pages_have_each_table_once(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"t{at:03}" for at in range(120)]
     answer_queries(monkeypatch, {TABLES: make_payload(**dict.fromkeys(reversed(names), GOOD))})
     uri = "tabulator://buckets/acme-raw-sequencing/tables"
-    pages, cursor = [], ""
-    while cursor is not None:
-        answer = await read(f"{uri}?cursor={cursor}")
-        assert answer["count"] == len(names)
-        pages.append([table["name"] for table in answer["tables"]])
-        cursor = answer["next_cursor"]
-    assert [len(page) for page in pages] == [50, 50, 20]
-    assert [name for page in pages for name in page] == names
+    pages = await read_pages(uri)
+    assert [(page["count"], len(page["tables"])) for page in pages] == [(120, 50), (120, 50), (120, 20)]
+    assert [table["name"] for page in pages for table in page["tables"]] == names
     assert [table["name"] for table in (await read(f"{uri}?limit=2"))["tables"]] == names[:2]
 
 

@@ -3,14 +3,12 @@
 import asyncio
 import itertools
 import json
-import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import botocore.endpoint
 import pytest
@@ -25,6 +23,7 @@ from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.contract.surfaces import ask
 from tests.support import apps
+from tests.support.raw_server import raw_server
 from tests.support.silent_server import SilentServer
 from tests.support.waiting import SECONDS, threads_reading, until
 
@@ -240,44 +239,17 @@ async def test_a_request_to_a_failing_stack_is_not_repeated(
         await check_requests(stack, ["POST /graphql"])
 
 
-class DrippingServer:
-    """Starts to respond to every request, then sends one byte at a time until it is stopped."""
-
-    def __init__(self, start: bytes) -> None:
-        self.connections: list[socket.socket] = []
-        self._start, self._end = start, threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                self._threads.append(threading.Thread(target=self._drip, args=(connection,), daemon=True))
-                self._threads[-1].start()
-
-    def _drip(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            connection.recv(65536)
-            connection.sendall(self._start)
-            while not self._end.wait(0.05):
-                connection.sendall(b"x")
+def drip(over: threading.Event) -> Iterator[bytes]:
+    """Start to respond, then send one byte at a time."""
+    yield b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+    while not over.wait(0.05):
+        yield b"x"
 
 
 async def test_a_body_that_arrives_one_byte_at_a_time_is_limited_as_a_whole() -> None:
-    with DrippingServer(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as stack:
+    over = threading.Event()
+    with raw_server(lambda _: drip(over)) as stack:
         move_stack(stack.url)
         check_late(await read("admin://users"), STACK_LATE)
         await until(lambda: threads_reading() == [])
+        over.set()

@@ -1,10 +1,6 @@
 """The tables of workflows are created once, and those of other programs and newer versions are left as they are."""
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,41 +81,6 @@ def differences(connection: Connection) -> list[object]:
     return [one for one in changes if not (is_sqlite and one[0] == "modify_nullable" and one[3] in KEYS)]
 
 
-USE = """
-import sys, time
-from pathlib import Path
-from quilt_mcp.workflows.service import workflow_create, workflow_ids
-import quilt_mcp.workflows.store
-print("ready", flush=True)
-while not Path(sys.argv[1]).exists():
-    time.sleep(0.001)
-workflow_ids()
-workflow_create(f"by-{sys.argv[2]}", "Title")
-"""
-
-
-@pytest.mark.soak
-def test_processes_that_start_at_once_create_the_tables_once(storage: Where, tmp_path: Path) -> None:
-    go, url = tmp_path / "go", storage.get("workflows_url")
-    environment = os.environ | ({"QUILT_MCP_WORKFLOWS_URL": url.get_secret_value()} if url else {})
-    users = [
-        subprocess.Popen([sys.executable, "-c", USE, str(go), name], stdout=subprocess.PIPE, text=True, env=environment)
-        for name in "ab"
-    ]
-    for user in users:
-        assert user.stdout is not None
-        assert user.stdout.readline() == "ready\n"
-    go.touch()
-    for user in users:
-        with user:
-            assert user.wait(timeout=SECONDS) == 0
-    assert sorted(workflow_ids()) == ["by-a", "by-b"]
-    with connected(storage) as connection:
-        assert differences(connection) == []
-        versions = connection.exec_driver_sql(f"SELECT * FROM {MIGRATIONS.version_table}")  # noqa: S608 - a constant
-        assert len(versions.all()) == 1
-
-
 def test_servers_of_one_process_migrate_at_once(tmp_path: Path) -> None:
     directories = [tmp_path / str(number) for number in range(8)]
     start = threading.Barrier(len(directories))
@@ -132,29 +93,6 @@ def test_servers_of_one_process_migrate_at_once(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(len(directories)) as pool:
         assert [len(ids) for ids in pool.map(write, directories)] == [1] * 8
-
-
-KILLED = """
-import os, signal
-from quilt_mcp.app.database.engines import Migrations
-from quilt_mcp.workflows.service import workflow_create
-upgrade = Migrations.upgrade
-def kill(*arguments):
-    upgrade(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
-Migrations.upgrade = kill
-workflow_create("another", "Title")
-"""
-
-
-@pytest.mark.soak
-def test_a_migration_that_is_killed_creates_nothing(data_dir: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", KILLED]) as killed:
-        assert killed.wait(timeout=SECONDS) == -signal.SIGKILL
-    with connected({"data_dir": data_dir}) as connection:
-        assert inspect(connection).get_table_names() == []
-    workflow_create("another", "Title")
-    assert workflow_ids() == ["another"]
 
 
 def test_a_migration_that_fails_creates_nothing(storage: Where, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,17 +82,6 @@ def test_a_workflow_under_way(clock: time_machine.Traveller) -> None:
     assert [one[:14] for one in answer["recommendations"]] == ["Failed: check."]
 
 
-def test_skipped_steps_count_as_done() -> None:
-    create("a", "b", b=["a"])
-    answer = update("a", "skipped")
-    assert answer["next_available_steps"] == ["b"]
-    assert (answer["progress"]["skipped_steps"], answer["progress"]["percentage"]) == (1, 50.0)
-    answer = update("b", "completed")
-    assert answer["workflow"]["status"] == "completed"
-    assert answer["workflow"]["completed_at"] == "2026-05-01T12:00:00Z"
-    assert answer["progress"]["percentage"] == 100.0
-
-
 def test_a_retry_of_a_failed_step_removes_its_error_and_result(clock: time_machine.Traveller) -> None:
     create("a", "b")
     workflow_update_step("w", "a", "failed", result={"partial": 1}, error_message="no disk")

@@ -37,9 +37,10 @@ from quilt_mcp.workflows.service import (
     workflow_list_all,
     workflow_update_step,
 )
-from quilt_mcp.workflows.store import LOG_ENTRIES
+from quilt_mcp.workflows.store import LOG_ENTRIES, MIGRATIONS
 from tests.support import apps
 from tests.support.waiting import SECONDS
+from tests.workflows.test_workflow_migrations import connected, differences
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 
@@ -259,6 +260,10 @@ def test_processes_and_threads_that_start_and_write_at_once_lose_nothing(
     assert (workflow["status"], workflow["completed_steps"]) == ("completed", 45)
     assert len(workflow["execution_log"]) == 90
     assert set(workflow_ids()) == {"shared", *(f"own-{name}-{number}" for name in names for number in range(40))}
+    with connected(storage) as connection:
+        assert differences(connection) == []
+        versions = connection.exec_driver_sql(f"SELECT * FROM {MIGRATIONS.version_table}")  # noqa: S608 - a constant
+        assert len(versions.all()) == 1
 
 
 KILLED = """

@@ -1,10 +1,11 @@
 """An AWS endpoint that fails: every request gets the same kind of error, as each service reports it."""
 
+from functools import partial
 from http import HTTPStatus
-from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.commands.demo.http_server import Answer, Request
+from tests.support.silent_server import SilentServer
 
 Outage = Literal["expired", "throttled", "broken"]
 """The access keys have expired, the account sends too much, or the service has an error."""
@@ -43,36 +44,22 @@ ERRORS: dict[Outage, dict[Service, Error]] = {
 }
 
 
-class FailingAWS:
+class FailingAWS(SilentServer):
     """An endpoint that responds to every request with the error of an outage."""
 
     def __init__(self, outage: Outage) -> None:
-        self._errors = ERRORS[outage]
-        self._server = LoopbackServer(self._refuse, 0)
+        super().__init__(partial(_refuse, ERRORS[outage]))
 
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._server.stop()
-
-    @property
-    def url(self) -> str:
-        """The address of the endpoint."""
-        return f"http://127.0.0.1:{self._server.port}"
-
-    def _refuse(self, request: Request) -> Answer:
-        service = _find_service(request)
-        code, status = self._errors[service]
-        if service in {"athena", "glue"}:
-            return Answer(status, {"__type": code, "message": "Refused."})
-        error = f"<Error><Code>{code}</Code><Message>Refused.</Message></Error>"
-        if service == "sts":  # it uses the query protocol
-            return Answer(status, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>".encode())
-        return Answer(status, error.encode())
+def _refuse(errors: dict[Service, Error], request: Request) -> Answer:
+    service = _find_service(request)
+    code, status = errors[service]
+    if service in {"athena", "glue"}:
+        return Answer(status, {"__type": code, "message": "Refused."})
+    error = f"<Error><Code>{code}</Code><Message>Refused.</Message></Error>"
+    if service == "sts":  # it uses the query protocol
+        return Answer(status, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>".encode())
+    return Answer(status, error.encode())
 
 
 def _find_service(request: Request) -> Service:
