@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     names = given.names or list(BENCHMARKS)
     (given.output / "data").mkdir(parents=True, exist_ok=True)
-    run = Run(quick=given.quick, scale=given.scale, folder=given.output / "data")
+    run = Run(quick=given.quick, scale=given.scale, folder=given.output / "data", alone=given.alone)
     machine = describe()
     outcomes = {name: _run(name, run) for name in names}
     _say("# Targets\n")
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="which; without any, all")
     parser.add_argument("--quick", action="store_true", help="show that they work; the figures mean nothing")
+    parser.add_argument("--alone", action="store_true", help="without the peers, for a comparison of revisions")
     parser.add_argument("--scale", type=float, default=1.0, help="measure so many times as long")
     parser.add_argument("--output", type=Path, default=FOLDER, help="where the results go: %(default)s")
     return parser

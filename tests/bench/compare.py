@@ -101,7 +101,7 @@ def _measure(name: str, tree: Path, given: argparse.Namespace) -> dict[str, floa
     """Return the figures of a tree. Its package replaces the installed one. The benchmarks are those of this tree."""
     with tempfile.TemporaryDirectory() as made:
         (Path(made) / "data").symlink_to(_data(given.output), target_is_directory=True)
-        command = [sys.executable, "-m", "tests.bench", name, f"--scale={given.scale}", f"--output={made}"]
+        command = [sys.executable, "-m", "tests.bench", name, "--alone", f"--scale={given.scale}", f"--output={made}"]
         subprocess.run(
             command + ["--quick"] * given.quick,
             cwd=ROOT,

@@ -15,11 +15,13 @@ class Run:
         quick: only check that it works; the figures mean nothing.
         scale: factor for the usual duration.
         folder: data that is slow to create, kept between runs.
+        alone: without the peers.
     """
 
     quick: bool
     scale: float
     folder: Path
+    alone: bool = False
 
     def seconds(self, usual: float) -> float:
         """Return the duration for a measurement with this usual duration."""

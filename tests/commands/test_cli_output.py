@@ -103,9 +103,7 @@ def test_without_stdin_the_server_ends() -> None:
 @pytest.mark.soak
 def test_without_a_directory_for_temporary_files_the_demo_gives_one_line() -> None:
     full = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
-    given = {
-        name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")
-    }  # it writes a file
+    given = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}  # it writes a file
     found = run(*full, executable(), "get", "auth://status", "--demo", environment=given)
     assert (found.returncode, found.stdout, found.stderr.count(b"\n")) == (1, b"", 1)
     assert found.stderr.startswith(b"quilt-mcp: No usable temporary directory found")
