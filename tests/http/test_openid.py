@@ -20,9 +20,13 @@ import fastmcp
 import httpx2
 import pytest
 import time_machine
+from fastmcp import Client
+from fastmcp.client.auth import OAuth
+from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
+from mcp.shared.auth import AuthorizationCodeResult
 from pydantic import AnyHttpUrl, SecretStr
 from starlette.responses import Response
 
@@ -37,6 +41,7 @@ from quilt_mcp.http.tokens import ANSWER_BYTES
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
+from tests.support.toys import QUICK
 from tests.support.valkey_server import valkey_server
 from tests.support.waiting import SECONDS, until
 
@@ -133,7 +138,7 @@ async def start_sign_in(client: httpx2.AsyncClient, client_id: str, state: str =
 
 async def consent(client: httpx2.AsyncClient, began: httpx2.Response, origin: str = PUBLIC) -> httpx2.Response:
     """Send the form of consent as a browser does, behind a proxy that ends TLS. The answer's request has the cookie."""
-    page = await client.get(began.headers["location"].removeprefix(PUBLIC))
+    page = await client.get(f"/consent?{urlsplit(began.headers['location']).query}")
     form = dict(re.findall(r'name="(txn_id|csrf_token)"\s+value="([^"]+)"', page.text)) | {"action": "approve"}
     return await client.post("/consent", data=form, headers={"Origin": origin} | cookies_of(page))
 
@@ -180,21 +185,57 @@ def shares(store: SharedSignIns) -> Any:
     return choose
 
 
+class Proxy(httpx2.AsyncHTTPTransport):
+    """What serves the server at its public URL, and removes the path of that URL."""
+
+    def __init__(self, client: httpx2.AsyncClient, prefix: str) -> None:
+        super().__init__()
+        self.client, self.prefix = client, prefix
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        assert str(request.url).startswith((f"{PUBLIC}{self.prefix}/", f"{PUBLIC}/.well-known/"))
+        path = request.url.raw_path.decode().removeprefix(self.prefix)
+        headers = dict(request.headers) | {"host": self.client.base_url.netloc.decode()}
+        answer = await self.client.request(request.method, path, headers=headers, content=await request.aread())
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+
+class Person(OAuth):
+    """FastMCP's client, with a person who approves it in a browser and signs in at the provider."""
+
+    def __init__(self, browser: httpx2.AsyncClient, url: str) -> None:
+        super().__init__(f"{url}/mcp", scopes="openid profile")
+        self.browser, self.url = browser, url
+
+    async def redirect_handler(self, authorization_url: str) -> None:
+        began = await self.browser.get(authorization_url)
+        assert began.headers["location"].startswith(f"{self.url}/consent?")
+        approved = await consent(self.browser, began)
+        back = {"code": "of the provider", "state": query_of(approved)["state"]}
+        self.found = query_of(await self.browser.get("/auth/callback", params=back, headers=cookies_of(approved)))
+
+    async def callback_handler(self) -> AuthorizationCodeResult:
+        return AuthorizationCodeResult.model_validate(self.found)
+
+
+@pytest.mark.filterwarnings("ignore:Using in-memory token storage")
 @pytest.mark.parametrize("prefix", ["", "/quilt"])  # which a proxy removes
-async def test_a_client_finds_a_server_that_is_ready(
+async def test_the_client_of_fastmcp_finds_the_sign_in_reads_and_refreshes(
     prefix: str, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with shop(provider.settings(public_url=AnyHttpUrl(PUBLIC + prefix))) as (client, _):
-        refused, path = await client.post(**READ_QUICK), f"/.well-known/oauth-protected-resource{prefix}/mcp"
-        assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
-        assert f'"{PUBLIC}{path}"' in refused.headers["www-authenticate"]
-        resource = (await client.get(path)).json()
-        server = (await client.get(f"/.well-known/oauth-authorization-server{prefix}")).json()  # RFC 8414, 3.1
-        assert (resource["resource"], resource["authorization_servers"]) == (
-            f"{PUBLIC}{prefix}/mcp",
-            [server["issuer"]],
-        )
-        assert server["authorization_endpoint"] == f"{PUBLIC}{prefix}/authorize"
+    url = PUBLIC + prefix
+    async with shop(provider.settings(public_url=AnyHttpUrl(url))) as (client, _):
+
+        def create(*_: Any, auth: httpx2.Auth | None = None, **options: Any) -> httpx2.AsyncClient:
+            return httpx2.AsyncClient(auth=auth, transport=Proxy(client, prefix), base_url=url, **options)
+
+        person = Person(create(), url)
+        reader: Client[Any] = Client(StreamableHttpTransport(f"{url}/mcp", auth=person, httpx_client_factory=create))
+        for exchanges in (1, 2):  # the second one is a refresh
+            async with reader:
+                assert '"open"' in str(await reader.read_resource(QUICK))
+            assert provider.exchanges == exchanges
+            person.context.token_expiry_time = 1.0
         assert (await client.get("/none")).status_code == HTTPStatus.UNAUTHORIZED
         assert (await client.get("/ready")).status_code == HTTPStatus.OK
     assert SECRET not in caplog.text
