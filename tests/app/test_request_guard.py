@@ -226,7 +226,11 @@ async def test_requests_that_the_server_sends_to_itself_are_part_of_the_request(
         ("workflow_create", {"workflow_id": "w", "name": "n"}, "ok"),
         ("workflow_create", {"workflow_id": "w"}, "InvalidArguments"),
         ("workflow_add_step", {"workflow_id": "none", "step_id": "s", "description": "d"}, "NotFound"),
-        ("workflow_add_step", {"workflow_id": "w", "step_id": "s", "description": "d", "dependencies": ["s"]}, "error"),
+        (
+            "workflow_add_step",
+            {"workflow_id": "w", "step_id": "s", "description": "d", "dependencies": ["s"]},
+            "InvalidArguments",
+        ),
         ("made up by a client", {}, "NotFound"),
     ],
 )

@@ -57,7 +57,7 @@ def test_arguments_that_are_not_valid_are_refused_before_a_write(
 ) -> None:
     with pytest.raises(WorkflowRuleError, match=problem) as refusal:
         workflow_create(**{"workflow_id": "w", "name": "Title"} | arguments)
-    assert refusal.value.suggested_action
+    assert refusal.value.suggested_actions[0]
     assert not data_dir.exists()
 
 

@@ -70,7 +70,7 @@ def test_the_quota_limits_the_number_of_workflows(storage: dict[str, Any], becom
     workflow_update_step("b", "s", "completed")
     with pytest.raises(WorkflowRuleError, match=r"You have 3 workflows\. Your quota is 3\.") as refusal:
         workflow_create("d", "Title")
-    assert refusal.value.suggested_action.endswith("with workflow_delete, such as b, a, c.")
+    assert refusal.value.suggested_actions[0].endswith("with workflow_delete, such as b, a, c.")
     assert workflow_create("a", "Title")["workflow"]["id"] == "a"  # a repetition is no new workflow
     become("bob")
     workflow_create("d", "Title")

@@ -137,7 +137,7 @@ def test_a_step_waits_for_its_dependencies(status: StepStatus) -> None:
     before = workflow_get_status("w")
     with pytest.raises(WorkflowRuleError, match=f"c cannot be {status}: it depends on b, not yet") as refusal:
         update("c", status)
-    assert "workflow_update_step" in refusal.value.suggested_action
+    assert "workflow_update_step" in refusal.value.suggested_actions[0]
     assert workflow_get_status("w") == before
     assert update("c", "skipped", "pending")["next_available_steps"] == ["b"]
 

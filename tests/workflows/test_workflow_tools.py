@@ -105,26 +105,17 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "problem", "advice"), REFUSALS)
-async def test_a_refusal_has_the_reason_and_the_action(  # noqa: PLR0917 - four are the case
-    tool: str, arguments: dict[str, Any], problem: str, advice: str, client: Connected, caplog: pytest.LogCaptureFixture
+async def test_a_refusal_has_the_reason_and_the_action(
+    tool: str, arguments: dict[str, Any], problem: str, advice: str, client: Connected
 ) -> None:
     workflow_service.workflow_create("w", "Title")
-    logger = logging.getLogger("fastmcp")
-    logger.addHandler(caplog.handler)  # its records do not reach the root logger
-    try:
-        result = await call(client, tool, **arguments)
-    finally:
-        logger.removeHandler(caplog.handler)
-    assert result.is_error
-    first, second = text_of(result).splitlines()
-    assert problem in first
-    assert advice in second
-    (record,) = caplog.records
-    assert (record.exc_info or None, record.levelno < logging.ERROR) == (None, True)
-    assert "\n" not in record.getMessage()
+    result = await call(client, tool, **arguments)
+    body = json.loads(text_of(result))
+    assert (result.is_error, problem in body["message"]) == (True, True)
+    assert any(advice in action for action in body["suggested_actions"])
 
 
-async def test_a_storage_failure_has_the_same_form(data_dir: Path) -> None:
+async def test_a_storage_failure_has_the_same_form(data_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
     workflow_service.workflow_create("w", "Title")
     mcp: FastMCP = FastMCP("bare")
     settings = Settings(data_dir=data_dir, database_timeout_seconds=0.01)  # the other writer never ends
@@ -134,9 +125,20 @@ async def test_a_storage_failure_has_the_same_form(data_dir: Path) -> None:
         async with Client(mcp) as client:
             result = await call(client, "workflow_create", workflow_id="x", name="Title")
     assert result.is_error
-    first, second = text_of(result).splitlines()
-    assert first == "Another process is writing to the workflow database and did not finish in time."
-    assert second.startswith("Repeat the call")
+    assert json.loads(text_of(result)) == {
+        "success": False,
+        "error": "ResourceExecutionError",
+        "message": "Another process is writing to the workflow database and did not finish in time.",
+        "details": "SQLITE_BUSY",
+        "suggested_actions": [
+            "Repeat the call in a few seconds.",
+            "If the error persists, look for a quilt-mcp process that hangs.",
+        ],
+        "transient": True,
+    }
+    assert [(one.levelname, one.getMessage()) for one in caplog.records if one.name.startswith("quilt_mcp.app")] == [
+        ("WARNING", "workflow_create failed: ResourceExecutionError (SQLITE_BUSY)")
+    ]
 
 
 @pytest.mark.parametrize(

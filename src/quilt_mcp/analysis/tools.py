@@ -7,7 +7,7 @@ import logging
 import platform
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -34,9 +34,9 @@ from quilt_mcp.analysis.results import (
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import App, current_app, identity
-from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS, CheckedTool, make_error
+from quilt_mcp.app.checked_tool import CheckedTool, make_error
 from quilt_mcp.app.pools import make_pooled
-from quilt_mcp.core.errors import NotSignedIn
+from quilt_mcp.core.errors import InvalidArguments, NotSignedIn, ResourceFailure
 
 # The maximum of the setting analysis_code_size_bytes. The sandbox checks the current setting.
 CODE_LENGTH = 1_048_576
@@ -145,7 +145,7 @@ async def compare_functions(  # noqa: PLR0917 - clients name the arguments
         request |= {"function_a": function_name, "function_b": function_name, "old_code": old_code}
     else:
         message = "Give either code, function_a and function_b, or old_code, new_code and function_name."
-        return cast("ComparisonResult", error(INVALID_ARGUMENTS, message))
+        return cast("ComparisonResult", error(InvalidArguments.error, message))
     return await _analyse(ComparisonResult, timeout_seconds, request, files, module_name)
 
 
@@ -250,10 +250,10 @@ def _shorten_input(schema: Any) -> Any:
     return {key: _shorten_input(one) for key, one in schema.items() if key not in _CHECKED_HERE}
 
 
-def _make_error(function: Callable[..., object], message: str, actions: Sequence[str]) -> dict[str, object]:
+def _make_error(function: Callable[..., object], failure: ResourceFailure) -> dict[str, object]:
     """Return the answer to invalid arguments."""
     defaults = _NOTHING_CHECKED if function is symbolic_check else {}
-    return {**defaults, **error(INVALID_ARGUMENTS, " ".join([message, *actions]))}
+    return {**defaults, **error(failure.error, " ".join([failure.message, *failure.suggested_actions]))}
 
 
 async def _analyse(

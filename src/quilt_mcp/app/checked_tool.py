@@ -17,9 +17,9 @@ from pydantic import ValidationError as InvalidValues
 
 from quilt_mcp.app import App
 from quilt_mcp.core.answers import JSONObject, to_json
+from quilt_mcp.core.errors import InvalidArguments, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.uris import quote
 
-INVALID_ARGUMENTS = "InvalidArguments"
 _PROBLEMS = 5
 _SHOWN = 80
 _WORDS = {
@@ -32,28 +32,35 @@ _WORDS = {
 
 logger = logging.getLogger(__name__)
 
-MakeError = Callable[[str, Sequence[str]], JSONObject]
-"""Makes the body of the error from the message and the suggested actions."""
 
-
-def make_error(message: str, actions: Sequence[str]) -> JSONObject:
+def make_error(failure: ResourceFailure) -> JSONObject:
     """Return the body of the error, with the fields of `GetResourceError` that apply."""
     return {
         "success": False,
-        "error": INVALID_ARGUMENTS,
-        "message": message,
-        "details": None,
-        "suggested_actions": list(actions),
-        "transient": False,
+        "error": failure.error,
+        "message": failure.message,
+        "details": failure.details,
+        "suggested_actions": failure.suggested_actions,
+        "transient": failure.transient,
     }
 
 
-class InvalidArguments(ToolResult):
-    """The answer to invalid arguments."""
+MakeError = Callable[[ResourceFailure], JSONObject]
+
+
+class FailedCall(ToolResult):
+    """The answer to a call that failed, with the name of the failure."""
+
+    error: str = ""
+
+    def __init__(self, error: str, body: JSONObject, *, is_structured: bool) -> None:
+        text = TextContent(type="text", text=to_json(body))
+        super().__init__([text], body if is_structured else None, is_error=True)
+        self.error = error
 
 
 class CheckedTool(FunctionTool):
-    """A tool that answers invalid arguments with a result with `isError` and a body.
+    """A tool that answers invalid arguments, and failures of its function, with a result with `isError` and a body.
 
     Attributes:
         app: the current app while the function runs. The function must not refer to it: FastMCP keeps each function.
@@ -80,23 +87,27 @@ class CheckedTool(FunctionTool):
         return tool
 
     async def run(self, arguments: JSONObject) -> ToolResult:
-        """Call the function. Invalid arguments are a result with `isError`."""
+        """Call the function. A failure is a result with `isError`."""
         try:
             with nullcontext() if self.app is None else self.app.active():
                 return await super().run(arguments)
+        except ResourceFailure as error:
+            failure = error
+            level = logging.WARNING if isinstance(error, ResourceExecutionError) else logging.INFO
+            logger.log(level, "%s failed: %s (%s)", self.name, error.error, error.details)
         except ValidationError as error:
             if not isinstance(error.__cause__, InvalidValues):
                 raise
-            problems = error.__cause__.errors(include_url=False, include_context=False)[:_PROBLEMS]
-        found = [self._describe(one["type"], one["loc"], one["input"]) for one in problems]
-        body = self.make_error(" ".join(what for what, _ in found), list(dict.fromkeys(action for _, action in found)))
-        logger.info("invalid arguments for %s: %s", self.name, ", ".join(str(one["loc"]) for one in problems))
+            failure = self._explain(error.__cause__)
+        body = self.make_error(failure)
         is_valid = body.keys() >= set((self.output_schema or {}).get("required", ()))
-        return InvalidArguments(
-            content=[TextContent(type="text", text=to_json(body))],
-            structured_content=body if is_valid else None,
-            is_error=True,
-        )
+        return FailedCall(failure.error, body, is_structured=is_valid)
+
+    def _explain(self, invalid: InvalidValues) -> InvalidArguments:
+        problems = invalid.errors(include_url=False, include_context=False)[:_PROBLEMS]
+        logger.info("invalid arguments for %s: %s", self.name, ", ".join(str(one["loc"]) for one in problems))
+        found = dict(self._describe(one["type"], one["loc"], one["input"]) for one in problems)
+        return InvalidArguments(" ".join(found), suggested_actions=list(dict.fromkeys(found.values())))
 
     def _describe(self, kind: str, location: Sequence[object], value: object) -> tuple[str, str]:
         """Return what is wrong with an argument, and what to do."""

@@ -8,9 +8,9 @@ from fastmcp.tools.base import ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams
 
-from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS, InvalidArguments
+from quilt_mcp.app.checked_tool import FailedCall
 from quilt_mcp.core.answers import GetResourceError
-from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.core.errors import InvalidArguments, NotFound, ResourceFailure
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME, ResourceRefused, make_tool_result
 
@@ -91,8 +91,8 @@ def _find_uri(message: object) -> object:
 
 
 def _name_result(result: object) -> str:
-    if isinstance(result, InvalidArguments):
-        return INVALID_ARGUMENTS
+    if isinstance(result, FailedCall):
+        return result.error
     return FAILED if isinstance(result, ToolResult) and result.is_error else "ok"
 
 
@@ -104,4 +104,4 @@ def _name_outcome(error: Exception) -> str:
     if isinstance(error, NotFoundError):
         return NotFound.error
     is_invalid = isinstance(error, ValidationError) or (isinstance(error, MCPError) and error.code == INVALID_PARAMS)
-    return INVALID_ARGUMENTS if is_invalid else FAILED
+    return InvalidArguments.error if is_invalid else FAILED

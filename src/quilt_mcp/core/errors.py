@@ -10,6 +10,7 @@
       ResourceExecutionError     the service could not answer
         Unavailable                a system behind the resource cannot be reached, is slow, overloaded or broken
           TooManyRequests            the caller exceeds a limit of this server
+      InvalidArguments           arguments of another tool than get_resource break its schema or its rules
 
 Services raise these. Domains contribute functions that make them from foreign exceptions; `find_failure` looks those
 up. The surfaces put failures on the wire.
@@ -38,7 +39,7 @@ class ResourceFailure(Exception):
     """A failure that is part of the contract.
 
     Attributes:
-        error: the name on the wire, one of the six at the second level of the module's tree.
+        error: the name on the wire, one of those at the second level of the module's tree.
         code: the JSON-RPC error code on the resource surface, in protocols before 2026-07-28.
         message: what happened, for a person.
         details: technical detail, or None. Never a credential.
@@ -95,6 +96,14 @@ class InvalidTemplateVariable(ResourceFailure, ValueError):
     error = "InvalidTemplateVariable"
     code = INVALID_PARAMS
     default_actions = (DISCOVER,)
+
+
+class InvalidArguments(ResourceFailure, ValueError):
+    """Arguments of a tool break its schema, or a rule of what it changes."""
+
+    error = "InvalidArguments"
+    code = INVALID_PARAMS
+    default_actions = ("Correct the arguments, then repeat the call.",)
 
 
 class Unauthorized(ResourceFailure):

@@ -39,10 +39,9 @@ from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
-from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS
 from quilt_mcp.app.message_text import is_nested_too_deeply
 from quilt_mcp.app.request_guard import Context, Next
-from quilt_mcp.core.errors import INVALID_PARAMS, NotFound
+from quilt_mcp.core.errors import INVALID_PARAMS, InvalidArguments, NotFound
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import DONE, Read, milliseconds_since
@@ -290,7 +289,7 @@ def _name_exception(error: Exception) -> str:
     if isinstance(error, NotFoundError):
         return NotFound.error
     if isinstance(error, ValidationError) or code == INVALID_PARAMS:
-        return INVALID_ARGUMENTS
+        return InvalidArguments.error
     return type(error).__name__ if code is None else f"JSON-RPC {code}"
 
 

@@ -32,7 +32,6 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from quilt_mcp import __version__
 from quilt_mcp.app import request_guard
-from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS
 from quilt_mcp.core import errors
 from quilt_mcp.core.tracing import DONE, Read, Reads
 from quilt_mcp.http.admission import Admission, Event
@@ -53,9 +52,7 @@ PATHS = ("direct", "pipeline")
 """The handlers of messages: the direct path (direct.py), or FastMCP with the MCP library."""
 SYSTEMS = {"aws", "stack", "sql"}
 OUTCOMES = (
-    DONE
-    | {"cancelled", INVALID_ARGUMENTS, request_guard.FAILED}
-    | {one.error for one in vars(errors).values() if hasattr(one, "error")}
+    DONE | {"cancelled", request_guard.FAILED} | {one.error for one in vars(errors).values() if hasattr(one, "error")}
 )
 STATUSES = {"ok": "success", "partial": "partial", "cancelled": "cancelled"}
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.errors import InvalidArguments
 from quilt_mcp.core.uris import is_value
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
@@ -99,13 +100,11 @@ class Workflow(TypedDict):
     """The newest updates of steps, at most 100."""
 
 
-class WorkflowRuleError(ValueError):
-    """A request that breaks a rule. `suggested_action` says what to do instead."""
+class WorkflowRuleError(InvalidArguments):
+    """A request that breaks a rule. The action says what to do instead."""
 
     def __init__(self, message: str, suggested_action: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.suggested_action = suggested_action
+        super().__init__(message, suggested_actions=[suggested_action])
 
 
 def create_workflow(workflow_id: str, name: str, description: str, metadata: JSONObject | None, now: str) -> Workflow:

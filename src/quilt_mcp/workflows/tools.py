@@ -1,19 +1,14 @@
 """The tools that write workflows. The workflow:// resources read them."""
 
-import logging
 from collections.abc import Callable, Mapping
-from functools import cache, wraps
 
 from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from quilt_mcp.app import App
 from quilt_mcp.app.checked_tool import CheckedTool
 from quilt_mcp.app.pools import make_pooled
-from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.workflows import service
-from quilt_mcp.workflows.model import WorkflowRuleError
 
 _TOOLS: tuple[tuple[Callable[..., Mapping[str, object]], str, bool], ...] = (
     (service.workflow_create, "Create workflow", False),
@@ -28,7 +23,7 @@ def add_workflow_tools(mcp: FastMCP, app: App) -> None:
     """Add the tools to a server. All but the last return what workflow://workflows/{workflow_id}/status does."""
     for function, title, replaces in _TOOLS:
         tool = CheckedTool.create(
-            make_pooled("database", _explain_errors(function)),
+            make_pooled("database", function),
             app=app,
             title=title,
             tags={"workflow"},
@@ -43,20 +38,3 @@ def add_workflow_tools(mcp: FastMCP, app: App) -> None:
             if parameter.get("additionalProperties") is True:  # as without it
                 del parameter["additionalProperties"]
         mcp.add_tool(tool)
-
-
-@cache  # FastMCP keeps what it makes of a function, so each server must add the same one
-def _explain_errors(function: Callable[..., Mapping[str, object]]) -> Callable[..., Mapping[str, object]]:
-    """Put the message on the first line of a tool error, and the actions on the second. Log refusals as INFO."""
-
-    @wraps(function)
-    def call(**arguments: object) -> Mapping[str, object]:
-        try:
-            return function(**arguments)
-        except WorkflowRuleError as refusal:
-            raise ToolError(f"{refusal.message}\n{refusal.suggested_action}", log_level=logging.INFO) from refusal
-        except ResourceFailure as failure:
-            actions = " ".join(failure.suggested_actions)
-            raise ToolError(f"{failure.message}\n{actions}", log_level=logging.WARNING) from failure
-
-    return call
