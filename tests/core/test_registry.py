@@ -110,9 +110,18 @@ def test_an_invalid_uri_is_refused(uri: str) -> None:
         build_registry([define(uri, status, name="Status")])
 
 
-@pytest.mark.parametrize("uri", ["shop://{name}", "shop://items/x-{name}", "shop://items/{}", "shop://items/{Name}"])
-def test_a_variable_is_a_whole_segment_and_not_the_first(uri: str) -> None:
-    with pytest.raises(ValueError, match="variable is not a whole segment"):
+@pytest.mark.parametrize(
+    ("uri", "problem"),
+    [
+        *(
+            (f"shop://{path}", "not a whole segment")
+            for path in ("{name}", "items/x-{name}", "items/{}", "items/{Name}")
+        ),
+        ("shop://items/{name}/{name}", "variables inconsistent"),
+    ],
+)
+def test_a_variable_is_a_whole_segment_not_the_first_and_there_once(uri: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         build_registry([define(uri, item, name="Item")])
 
 

@@ -104,6 +104,7 @@ async def test_reads_are_counted_by_pattern_surface_and_outcome(watched: Watched
     assert shown["quilt_mcp_read_duration_seconds_bucket", "+Inf", "tool", "a://found"] == 2
     assert (shown["quilt_mcp_calls_total", "aws"], shown["quilt_mcp_calls_total", "other"]) == (8, 4)
     assert shown["quilt_mcp_reads_in_progress", "tool"] == 0
+    assert {value for key, value in shown.items() if key[0] == "mcp_resources_list_requests_total"} == {0}
 
 
 def test_reads_in_progress_are_counted_and_no_text_of_a_client_becomes_a_label(watched: Watched) -> None:

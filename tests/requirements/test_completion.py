@@ -37,6 +37,7 @@ OF_ADMINISTRATOR: list[Case] = [
     ("search/{query}", "type", "Func", ["Functional"]),
     ("coverage", "category", "", list(CATEGORIES)),
     ("coverage", "project", "", PROJECTS),
+    ("epics", "assignee", "me", []),  # the settings name no user of the database
     ("changes", "kind", "epic,u", ["epic,user_story"]),
 ]
 OF_MEMBER: list[Case] = [
