@@ -420,6 +420,7 @@ async def test_a_broken_configuration_of_workflows_is_shown(
     is_known = schema_error is not None
     assert answer["is_workflow_required"] is (True if is_known else None)
     assert (answer["workflow_count"], answer["schema_count"]) == ((1, 1) if is_known else (None, None))
+    assert is_known is (answer["workflows"] is not None) is (answer["schemas"] is not None)
     assert error in answer["config_error"] if error else answer["config_error"] is None
     assert [one["schema"] for one in answer["schemas"] or ()] == ([None] if schema_error else [])
     assert all(schema_error in one["error"] for one in answer["schemas"] or ())

@@ -13,7 +13,12 @@ from quilt_mcp.services.lists import SharedAttempts, copy_failure, fan_out
 from quilt_mcp.services.stack.failures import RoleChanged
 from tests.support.waiting import SECONDS
 
-GIVEN: dict[str, Any] = {"message": "It failed.", "details": "why", "retry_after_seconds": 7}
+GIVEN: dict[str, Any] = {
+    "message": "It failed.",
+    "details": "why",
+    "retry_after_seconds": 7,
+    "suggested_action": "Repeat it.",
+}
 
 
 def failure_types(above: type[ResourceFailure] = ResourceFailure) -> Iterator[type[ResourceFailure]]:
