@@ -209,7 +209,6 @@ CATALOG_ACTIONS = (
     "athena:ListDataCatalogs",
     "athena:GetDataCatalog",
     "athena:ListDatabases",
-    "athena:ListTableMetadata",
     "glue:GetDatabase",
     "glue:GetDatabases",
     "glue:GetTable",
