@@ -428,7 +428,8 @@ def _describe(aws: "AWSClients", batch: Batch) -> _Described:
 def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
     query, state = execution.get("Query", ""), status.get("State")
-    reason = status.get("StateChangeReason") if state in {"FAILED", "CANCELLED"} else None
+    said = status.get("StateChangeReason") or status.get("AthenaError", {}).get("ErrorMessage")
+    reason = said if state in {"FAILED", "CANCELLED"} else None
     return {
         "query_execution_id": execution["QueryExecutionId"],
         "query": query[:MAX_QUERY_TEXT],
