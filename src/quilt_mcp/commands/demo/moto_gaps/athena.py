@@ -173,15 +173,11 @@ class AthenaAnswers(Behaving, AthenaResponse):
         return self._page("DataCatalogsSummary", [{"CatalogName": GLUE_CATALOG, "Type": "GLUE"}, *others])
 
     def get_data_catalog(self) -> str:
-        name = self._get_param("Name")
-        of_glue = {"Name": GLUE_CATALOG, "Type": "GLUE"}
-        catalog = of_glue if name == GLUE_CATALOG else self.athena_backend.get_data_catalog(name)
-        if catalog is None:
-            raise _invalid_request(f"DataCatalog {name} was not found")
-        return json.dumps({"DataCatalog": catalog})
+        return json.dumps({"DataCatalog": self._require_catalog(self._get_param("Name"))})
 
     def list_databases(self) -> str:
         catalog = self._get_param("CatalogName")
+        self._require_catalog(catalog)
         if catalog != GLUE_CATALOG:
             databases = self.athena_backend.databases.values()
             names = sorted(one.name for one in databases if one.catalog_name == catalog)
@@ -228,6 +224,13 @@ class AthenaAnswers(Behaving, AthenaResponse):
         if name not in self.athena_backend.work_groups:
             raise _invalid_request(f"WorkGroup {name} is not found.")
         return name
+
+    def _require_catalog(self, name: str) -> JSON:
+        if name == GLUE_CATALOG:
+            return {"Name": GLUE_CATALOG, "Type": "GLUE"}
+        if catalog := self.athena_backend.get_data_catalog(name):
+            return dict(catalog)
+        raise _invalid_request(f"DataCatalog {name} was not found")
 
     def _add_date(self, group: JSON) -> JSON:
         known = self.athena_backend.work_groups[str(group["Name"])]
