@@ -259,12 +259,12 @@ def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
 def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str | None, Literal[True] | None, str]:
     if stack is None:
         return None, None, "The name of the Quilt stack is unknown."
-    name = make_tabulator_catalog(stack)
+    name, reason = make_tabulator_catalog(stack), "Its name follows from the name of the Quilt stack"
     try:
         aws.call("athena", "get_data_catalog", Name=name)
     except ResourceFailure as failure:
-        return name, None, f"Its name follows from the name of the Quilt stack. Not checked: {failure.message}"
-    return name, True, "Its name follows from the name of the Quilt stack, and Athena has a data catalog of this name."
+        return name, None, f"{reason}. Athena did not return it: {failure.message}"
+    return name, True, f"{reason}, and Athena has a data catalog of this name."
 
 
 def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
