@@ -61,7 +61,6 @@ DIRECT: dict[str, list[dict[str, object]]] = {
     "athena:ListDataCatalogs": [{}],
     "athena:GetDataCatalog": [{"Name": CATALOG}, {"Name": "nowhere"}],
     "athena:ListDatabases": [{"CatalogName": CATALOG}, {"CatalogName": "quilt-acme-tabulator"}],
-    "athena:ListTableMetadata": [{"CatalogName": CATALOG, "DatabaseName": name} for name in (DATABASE, "nowhere")],
 }
 """For each operation, the parameters of calls. Most of them are answered in one world and refused in another."""
 

@@ -255,3 +255,15 @@ class TestAges:
             assert "data" not in answer
             config = requests.get(f"{world.url}/config.json", timeout=60).json()
             assert config.get("stackVersion") == ("1.57.0" if age == "2024-12" else None)
+
+    @pytest.mark.parametrize("age", AGES)
+    def test_the_account_has_what_a_stack_of_this_age_keeps_in_it(self, age: Age) -> None:
+        """Quilt's documents say "Quilt Platform version 1.55.0 or higher" of tabulator, and 1.70.0 of these tables."""
+        with enter_stopped("admin" if age == AGES[-1] else f"stack_{age.replace('-', '_')}"):
+            session = quilt3.get_boto3_session()
+            databases = {one["Name"] for one in session.client("glue").get_databases()["DatabaseList"]}
+            catalogs = {
+                one["CatalogName"] for one in session.client("athena").list_data_catalogs()["DataCatalogsSummary"]
+            }
+        assert ("quilt-acme-icebergdatabase" in databases) is (age == AGES[-1])
+        assert ("quilt-acme-tabulator" in catalogs) is (age in AGES[3:])

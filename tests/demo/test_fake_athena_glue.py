@@ -8,7 +8,6 @@ import quilt3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from quilt_mcp.commands.demo.company import ACME
 from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import in_world
 from tests.worlds.limits import Throttle
@@ -56,28 +55,13 @@ class TestTables:
         assert (view["TableType"], view["StorageDescriptor"]["Location"]) == ("VIRTUAL_VIEW", "")
         assert (view["PartitionKeys"], view.get("Description")) == ([], "Runs with samples below Q30")
 
-    def test_unknown_names_are_not_found(self, glue: Any, athena: Any) -> None:
+    def test_unknown_names_are_not_found(self, glue: Any) -> None:
         for call in (
             lambda: glue.get_database(Name="nowhere"),
             lambda: glue.get_tables(DatabaseName="nowhere"),
             lambda: glue.get_table(DatabaseName=SEQUENCING, Name="nothing"),
         ):
             assert find_error(call)["Code"] == "EntityNotFoundException"
-        error = find_error(lambda: athena.list_table_metadata(CatalogName=CATALOG, DatabaseName="nowhere"))
-        assert error["Code"] == "MetadataException"
-        assert "Error Code: EntityNotFoundException" in error["Message"]
-
-    @pytest.mark.soak
-    def test_athena_describes_the_same_tables(self, glue: Any, athena: Any) -> None:
-        of_glue = glue.get_tables(DatabaseName=SEQUENCING)["TableList"]
-        of_athena = athena.list_table_metadata(CatalogName=CATALOG, DatabaseName=SEQUENCING)["TableMetadataList"]
-        assert (
-            [one["Name"] for one in of_athena]
-            == [one["Name"] for one in of_glue]
-            == sorted(table.name for table in ACME.databases[0].tables)
-        )
-        assert of_athena[0]["Columns"] == of_glue[0]["StorageDescriptor"]["Columns"]
-        assert of_athena[0]["Parameters"]["location"] == of_glue[0]["StorageDescriptor"]["Location"]
 
     def test_lists_have_pages(self, glue: Any) -> None:
         pages = glue.get_paginator("get_databases").paginate(PaginationConfig={"PageSize": 3})
@@ -96,9 +80,6 @@ class TestGlueDenied:
         error = find_error(lambda: athena.list_databases(CatalogName=CATALOG))
         assert error["Code"] == "MetadataException"
         assert error["Message"].startswith(f"{refusal['Message']} (Service: AmazonDataCatalog; Status Code: 400;")
-        error = find_error(lambda: athena.list_table_metadata(CatalogName=CATALOG, DatabaseName=SEQUENCING))
-        assert error["Code"] == "MetadataException"
-        assert "glue:GetTables on resource" in error["Message"]
 
     def test_the_rest_of_athena_works(self, athena: Any) -> None:
         assert athena.list_databases(CatalogName="quilt-acme-tabulator")["DatabaseList"]

@@ -15,7 +15,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.cursors import compute_tag, encode
 from quilt_mcp.server import create_manager
-from quilt_mcp.services.athena_tables import list_page
+from quilt_mcp.services.athena_tables import athena_tables_list
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.services.stack_calls import read_pages
@@ -102,9 +102,9 @@ async def test_a_forged_cursor_can_only_select_a_page(shop: World) -> None:
 async def test_above_the_maximum_the_count_is_not_exact(shop: World) -> None:
     for name in ("a", "b", "c"):
         add_table(name)
-    exact = list_page("shop", max_tables=3)
+    exact = athena_tables_list("shop", max_tables=3)
     add_table("d")
-    cut = list_page("shop", max_tables=3)
+    cut = athena_tables_list("shop", max_tables=3)
     assert (exact["count"], exact["count_is_exact"]) == (3, True)
     assert (cut["count"], cut["count_is_exact"]) == (3, False)
     assert (await read("athena://databases/shop/tables/d"))["name"] == "d"
@@ -151,17 +151,6 @@ async def test_the_empty_location_of_a_view_is_null(shop: World) -> None:
     add_table("daily", TableType="VIRTUAL_VIEW", StorageDescriptor={"Columns": [], "Location": ""})
     assert (await read("athena://databases/shop/tables/daily"))["location"] is None
     assert (await read("athena://databases/shop/tables"))["tables"][0]["location"] is None
-
-
-async def test_a_cursor_of_another_database_is_refused(shop: World) -> None:
-    glue().create_database("store", {"Name": "store"})
-    for database in ("shop", "store"):
-        for name in ("a", "b"):
-            add_table(name, database)
-    cursor = (await read("athena://databases/shop/tables?limit=1"))["next_cursor"]
-    error = await read_error(f"athena://databases/store/tables?cursor={cursor}")
-    assert error.error == "InvalidTemplateVariable"
-    assert (await read(f"athena://databases/shop/tables?cursor={cursor}"))["tables"][0]["name"] == "b"
 
 
 def make_view_text(definition: object) -> str:

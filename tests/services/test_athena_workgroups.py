@@ -474,4 +474,4 @@ async def test_a_data_catalog_that_cannot_be_checked_is_marked(fresh_world: Worl
     recommended = (await read("athena://workgroups"))["recommended"]
     assert recommended["tabulator_data_catalog"] == "quilt-acme-tabulator"
     assert recommended["tabulator_data_catalog_exists"] is None
-    assert "Not checked: Your AWS identity is not allowed" in recommended["tabulator_reason"]
+    assert "Athena did not return it: Your AWS identity is not allowed" in recommended["tabulator_reason"]

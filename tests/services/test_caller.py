@@ -285,6 +285,10 @@ def test_catalog_info_says_why_config_json_cannot_be_read(fresh_world: World) ->
         fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, form)
         expected = "unavailable: The Quilt stack sent a response in an unexpected format."
         assert catalog_info()["config_json"] == expected
+    # The catalog's container writes an empty text for each variable that its stack does not set.
+    names = ("s3Proxy", "serviceBucket", "analyticsBucket", "stackVersion")
+    fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, dict.fromkeys(names, ""))
+    assert "" not in catalog_info().values()
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.UNAUTHORIZED, {})
     assert catalog_info()["config_json"] == "unavailable: The catalog does not allow public access to its config.json."
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, HTML)

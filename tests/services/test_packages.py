@@ -134,6 +134,16 @@ async def test_only_the_root_of_a_package_can_be_empty(
     assert "shows no files in this revision" in (await read_error(f"{RUN}/contents")).message
 
 
+async def test_an_error_can_mean_that_the_revision_does_not_exist(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quilt's public implementation of these queries, quilt3_local, does so. Of the registry it is not known."""
+    for operation, uri in {"package": RUN, "packageContents": f"{RUN}/contents"}.items():
+        answer_queries(monkeypatch, {operation: refuse(["package", "revision"])})
+        found = [(await read_error(f"{uri}{end}")).suggested_actions[0] for end in ("", f"?revision={NO_HASH}")]
+        assert [f"{RUN}/revisions" in action for action in found] == [False, True]
+
+
 def add_packages(world: World, count: int) -> list[str]:
     """Add packages without files, each newer than the one before, and return their names."""
     names = [f"many/p{number}" for number in range(count)]
@@ -331,6 +341,7 @@ async def test_quilt3_reads_the_same_packages_from_s3() -> None:
 async def judge(uri: str, registry: str, name: str, top_hash: str) -> None:
     """Compare one revision with what quilt3 reads."""
     package, answer = quilt3.Package.browse(name, registry, top_hash), await read(f"{uri}?revision={top_hash}")
+    assert package.top_hash == top_hash
     assert (package.meta, len(list(package.walk()))) == (answer["user_meta"] or {}, answer["entries"])
     files = {path: (entry.size, str(entry.physical_key)) for path, entry in package.walk()}
     assert await list_files(f"{uri}/contents?revision={top_hash}") == files

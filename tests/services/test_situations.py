@@ -227,6 +227,10 @@ SITUATIONS = {
     "nothing but a name": Situation(
         TABLE, {"data.columns": None, "data.type": None, "data.partition_keys": []}, table()
     ),
+    # No list of Athena or Glue but the databases of Glue is required in the service models.
+    "an empty list is left out": Situation(
+        TABLES, {"data.tables": [], "data.count": 0, "data.count_is_exact": True}, {"glue.GetTables": Reply({})}
+    ),
     "long parameter": Situation(
         DATABASES,
         {"data.databases.0.parameters.k": "x" * 1000, "data.databases.0.parameters_truncated": True},
@@ -257,6 +261,9 @@ SITUATIONS = {
         HISTORY,
         {"data.query_history.0.error_message": "e" * 4000, "data.query_history.0.error_message_truncated": True},
         query(StateChangeReason="e" * 9000),
+    ),
+    "an error without a reason": Situation(
+        HISTORY, {"data.query_history.0.error_message": "No space."}, query(AthenaError={"ErrorMessage": "No space."})
     ),
     "a state with a reason that is no failure": Situation(
         HISTORY, {"data.query_history.0.error_message": None}, query(State="RUNNING", StateChangeReason="Resources.")

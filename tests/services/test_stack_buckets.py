@@ -1,4 +1,4 @@
-"""quilt://buckets on stacks of different ages."""
+"""quilt://buckets on stacks of different ages, and the cursors of all lists."""
 
 import pytest
 
@@ -45,29 +45,27 @@ async def test_a_failed_fallback_does_not_hide_the_refusal(fresh_world: World, m
     assert (error.message, error.details) == ("The Quilt stack could not read the data.", "GraphQL error at buckets")
 
 
-async def test_many_buckets_are_paged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"acme-{at:04}" for at in range(1500)]
-    buckets = [make_bucket(name) for name in reversed(names)]
-    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": buckets}}})
-    pages = await read_pages("quilt://buckets?limit=200")
-    assert {page["count"] for page in pages} == {1500}
-    assert [row["name"] for page in pages for row in page["buckets"]] == names
+LISTS = {
+    "quilt://buckets": "buckets",
+    "admin://users": "users",
+    "admin://roles": "roles",
+    "permissions://discover": "bucket_permissions",
+    "athena://databases/acme_sequencing/tables": "tables",
+    "athena://databases/quilt-acme-icebergdatabase/tables": "tables",
+    "tabulator://buckets/acme-raw-sequencing/tables": "tables",
+}
+"""Lists with several rows, and the names of the rows."""
 
 
-async def test_a_cursor_of_another_list_is_refused(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": []}}})
-    error = await read_error("quilt://buckets?cursor=WzEsIngiLCJ5Il0")
-    assert error.error == "InvalidTemplateVariable"
-
-
-async def test_a_cursor_of_another_stack_is_refused(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": [make_bucket("a"), make_bucket("b")]}}})
-    own, other = (
-        encode("=a", compute_tag("buckets", url)) for url in (fresh_world.registry_url, "https://registry.example.com")
-    )
-    assert [row["name"] for row in (await read(f"quilt://buckets?cursor={own}"))["buckets"]] == ["b"]
-    error = await read_error(f"quilt://buckets?cursor={other}")
-    assert error.error == "InvalidTemplateVariable"
+async def test_a_cursor_reads_the_rest_of_its_own_list_only(fresh_world: World) -> None:
+    for uri, rows in LISTS.items():
+        pages, whole = await read_pages(f"{uri}?limit=1"), await read(uri)
+        assert [page[rows][0]["name"] for page in pages] == [row["name"] for row in whole[rows]], uri
+        for other in {*LISTS, "tabulator://buckets/acme-analysis-results/tables"} - {uri}:
+            error = await read_error(f"{other}?cursor={pages[0]['next_cursor']}")
+            assert error.error == "InvalidTemplateVariable", (uri, other)
+    of_another_stack = encode("=a", compute_tag("buckets", "https://registry.example.com"))
+    assert (await read_error(f"{LIST}?cursor={of_another_stack}")).error == "InvalidTemplateVariable"
 
 
 async def test_the_name_in_a_link_is_encoded(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from quilt_mcp.services.stack.failures import (
     BY_CODE,
     FAILURES,
     AWSKeysExpired,
+    ConditionNotMet,
     NotSignedInToQuilt,
     RefusedByAWS,
     Throttled,
@@ -82,10 +83,19 @@ def test_each_exception_of_the_libraries_has_a_row(cls: type[Exception]) -> None
         ("MetadataException", ResourceExecutionError, False),
         ("GlueEncryptionException", ResourceExecutionError, False),
         ("KMS.DisabledException", ResourceExecutionError, False),
-        ("PreconditionFailed", ResourceExecutionError, False),
+        ("PreconditionFailed", ConditionNotMet, False),
         ("FederationSourceException", ResourceExecutionError, False),
         ("RegionDisabledException", ResourceExecutionError, False),
         ("UnknownCode", ResourceExecutionError, False),
+        # From "Common Errors" in the references of AWS, and "List of error codes" in that of S3.
+        ("NotAuthorized", RefusedByAWS, False),
+        ("ConditionalRequestConflict", Unavailable, True),
+        ("NoSuchVersion", NotFound, False),
+        ("OperationAborted", Unavailable, True),
+        ("RequestAbortedException", Unavailable, True),
+        ("TemporaryRedirect", Unavailable, True),
+        ("RequestExpired", ResourceExecutionError, False),  # for AWS, this is a matter of the clock
+        ("RequestInTheFuture", ResourceExecutionError, False),
     ],
 )
 def test_an_aws_error_code_maps_to_its_failure(code: str, failure: type[ResourceFailure], transient: bool) -> None:  # noqa: FBT001 - a column of the table
@@ -134,8 +144,15 @@ def test_no_action_is_left_over() -> None:
     assert ACTIONS.keys() == {operation.name for operation in OPERATIONS}
 
 
-def test_an_unknown_code_with_a_5xx_status_is_transient() -> None:
+def test_an_unknown_code_with_a_5xx_status_is_transient_unless_the_operation_does_not_exist() -> None:
     assert type(find_failure(client_error("UnknownCode", status=502), FAILURES)) is Unavailable
+    found = find_failure(client_error("NotImplemented", "ListObjectsV2", 501), FAILURES)
+    assert (type(found), found and found.transient) == (ResourceExecutionError, False)
+
+
+def test_a_wrong_clock_is_named_where_it_can_be_the_cause() -> None:
+    for code in ("InvalidSignatureException", "SignatureDoesNotMatch", "RequestExpired"):
+        assert "clock" in str(vars(map_failure(client_error(code)))), code
 
 
 def test_each_code_is_in_one_row_only() -> None:

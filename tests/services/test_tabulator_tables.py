@@ -10,7 +10,6 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
-from tests.services.stack_calls import read_pages
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries
@@ -104,25 +103,6 @@ async def test_a_configuration_may_be_nested_20_levels_deep(
     lists = "[" * (depth - 1) + "]" * (depth - 1)
     table = await read_table(monkeypatch, f"{GOOD}more: {lists}\n")
     assert (table["config_error"] is None) is is_parsed
-
-
-async def test_pages_have_each_table_once(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"t{at:03}" for at in range(120)]
-    answer_queries(monkeypatch, {TABLES: make_payload(**dict.fromkeys(reversed(names), GOOD))})
-    uri = "tabulator://buckets/acme-raw-sequencing/tables"
-    pages = await read_pages(uri)
-    assert [(page["count"], len(page["tables"])) for page in pages] == [(120, 50), (120, 50), (120, 20)]
-    assert [table["name"] for page in pages for table in page["tables"]] == names
-    assert [table["name"] for table in (await read(f"{uri}?limit=2"))["tables"]] == names[:2]
-
-
-async def test_a_cursor_of_the_tables_of_another_bucket_is_refused(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer_queries(monkeypatch, {TABLES: make_payload(a=GOOD, b=GOOD)})
-    cursor = (await read("tabulator://buckets/acme-raw-sequencing/tables?limit=1"))["next_cursor"]
-    error = await read_error(f"tabulator://buckets/acme-analysis-results/tables?cursor={cursor}")
-    assert error.error == "InvalidTemplateVariable"
 
 
 async def test_an_unknown_bucket_is_not_found(fresh_world: World) -> None:

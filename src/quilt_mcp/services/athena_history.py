@@ -172,10 +172,6 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
     return WorkgroupList(enabled, disabled, is_all)
 
 
-def is_of_spark(workgroup: "athena.WorkGroupSummaryTypeDef") -> bool:
-    return "spark" in workgroup.get("EngineVersion", {}).get("EffectiveEngineVersion", "").lower()
-
-
 def _list_page(aws: "AWSClients", token: str) -> "athena.ListWorkGroupsOutputTypeDef":
     """List a page of workgroups. The token of the first page is empty."""
     given = {"NextToken": token} if token else {}
@@ -315,7 +311,8 @@ def athena_query_history() -> HistoryAnswer:
 def _read_history(aws: "AWSClients") -> HistoryAnswer:
     seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
     listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
-    names = [one["Name"] for one in listed.enabled if not is_of_spark(one)]
+    engines = {one["Name"]: one.get("EngineVersion", {}).get("EffectiveEngineVersion", "") for one in listed.enabled}
+    names = [name for name, engine in engines.items() if "spark" not in engine.lower()]
     found = _list_newest(aws, names, until=started + LISTING_SHARE * seconds)
     ids = {name: answer.ids for name, answer in found.items() if isinstance(answer, _Listed)}
     described = _describe_all(aws, ids, until=started + seconds)
@@ -428,7 +425,8 @@ def _describe(aws: "AWSClients", batch: Batch) -> _Described:
 def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
     query, state = execution.get("Query", ""), status.get("State")
-    reason = status.get("StateChangeReason") if state in {"FAILED", "CANCELLED"} else None
+    said = status.get("StateChangeReason") or status.get("AthenaError", {}).get("ErrorMessage")
+    reason = said if state in {"FAILED", "CANCELLED"} else None
     return {
         "query_execution_id": execution["QueryExecutionId"],
         "query": query[:MAX_QUERY_TEXT],

@@ -227,8 +227,9 @@ def _choose(
         return None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
     if role and (own := suffixes.get(role)):
         return own, "It has the name of your role, and AWS returned its details to you."
-    if stack and all_known and not disabled and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
-        return candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you."
+    only = candidates[0] if all_known and not disabled and len(candidates) == 1 else None
+    if stack and only and "-" not in only[start:]:  # otherwise, it can be that of a stack with a longer name
+        return only, "AWS returned the details of no other workgroup of the Quilt stack to you."
     shared = suffixes.get(FOR_OTHER_ROLES.lower())
     if standing and shared and _has_custom_role(caller, standing):
         return shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles."
@@ -249,11 +250,6 @@ def _explain(stack: str | None, candidates: Sequence[str], *, all_known: bool) -
     return f"AWS returned the details of all `candidates` to you, and none has your role's name. {ASK}"
 
 
-def _belongs_to(stack: str, workgroup: str) -> bool:
-    """Return whether a workgroup with the stack's prefix cannot be that of a stack with a longer name."""
-    return "-" not in workgroup[len(_make_prefix(stack)) :]
-
-
 def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
     """Return whether Quilt does not manage the caller's role. Only administrators may ask the stack."""
     role = fetch_own_role(caller, standing)
@@ -263,12 +259,12 @@ def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
 def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str | None, Literal[True] | None, str]:
     if stack is None:
         return None, None, "The name of the Quilt stack is unknown."
-    name = make_tabulator_catalog(stack)
+    name, reason = make_tabulator_catalog(stack), "Its name follows from the name of the Quilt stack"
     try:
         aws.call("athena", "get_data_catalog", Name=name)
     except ResourceFailure as failure:
-        return name, None, f"Its name follows from the name of the Quilt stack. Not checked: {failure.message}"
-    return name, True, "Its name follows from the name of the Quilt stack, and Athena has a data catalog of this name."
+        return name, None, f"{reason}. Athena did not return it: {failure.message}"
+    return name, True, f"{reason}, and Athena has a data catalog of this name."
 
 
 def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:

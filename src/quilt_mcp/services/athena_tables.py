@@ -167,7 +167,9 @@ LIST_DATABASES = "Read athena://databases for the existing databases."
 OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
-def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
+def athena_tables_list(
+    database: str, cursor: str | None = None, limit: str | None = None, *, max_tables: int = MAX_TABLES
+) -> TablesAnswer:
     """A database's tables and views.
 
     They come from the Glue data catalog and are sorted by name. Each has its type, description, location, number of
@@ -175,13 +177,6 @@ def athena_tables_list(database: str, cursor: str | None = None, limit: str | No
     database, 100 per call and at most 5,000. If there are more, `count_is_exact` is false; the others can still be read
     by name.
     """
-    return list_page(database, cursor, limit)
-
-
-def list_page(
-    database: str, cursor: str | None = None, limit: str | None = None, *, max_tables: int = MAX_TABLES
-) -> TablesAnswer:
-    """Return a page of the tables of a database, of which at most `max_tables` are read and counted."""
     name = _check_name("database", database)
     aws = current_caller().aws
     try:

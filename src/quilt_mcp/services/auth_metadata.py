@@ -144,8 +144,6 @@ def _probe(path: Path) -> DirectoryStatus:
     return row
 
 
-__all__ = ["auth_status", "catalog_info", "filesystem_status"]
-
 CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
 SIGN_IN = "Run `quilt3 login` in a terminal and sign in in the browser."
 

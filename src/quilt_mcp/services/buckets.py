@@ -344,11 +344,6 @@ class Snapshot(NamedTuple):
     not_probed_note: str | None = None
     tries_writes: bool = False
 
-    @property
-    def has_all_buckets(self) -> bool:
-        """Whether both sources were read and no bucket was left out. A bucket that could not be probed counts."""
-        return not self.not_probed and all(state == READ for state in self.sources.values())
-
 
 def probe_page(reader: Reader, listed: Buckets, names: Sequence[str]) -> list[BucketAccess]:
     """Probe some buckets in parallel, and return the rights in each of them."""

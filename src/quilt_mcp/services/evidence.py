@@ -8,12 +8,11 @@ names the source, the call and the result.
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure, Unavailable
 from quilt_mcp.services.lists import NOT_IN_TIME, fan_out
-from quilt_mcp.services.stack.failures import RefusedByAWS, Throttled, TooSlow
+from quilt_mcp.services.stack.failures import ConditionNotMet, RefusedByAWS, Throttled, TooSlow
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients, Response
@@ -242,7 +241,9 @@ def _judge_allowed_put(probe: Probe, prefix: str, right: Statement | None) -> tu
         return None, f"PutObject {where}: allowed; but {doubt}"
     if right:
         return True, f"PutObject {where}: {STORES_NOTHING}; {right.evidence}"
-    if prefix == ROOT and _has_no_prefix(probe) and not _refused(probe):
+    listing = probe.listing
+    has_no_prefix = listing is not None and listing.is_complete and set(listing.prefixes) <= {ROOT}
+    if prefix == ROOT and has_no_prefix and not _refused(probe):
         return True, f"PutObject {where}: {STORES_NOTHING}"
     return "some", f"PutObject {where}: {STORES_NOTHING}; {UNTRIED}"
 
@@ -261,11 +262,6 @@ def _judge_refused_put(probe: Probe, prefix: str, no_right: Statement | None) ->
     if not _select((one for one in probe.tried if one.key.prefix == prefix), "read"):
         return None, f"{refused}, but without the right to read S3 can refuse the condition; {UNTRIED}"
     return None, f"{refused}; {UNTRIED}"
-
-
-def _has_no_prefix(probe: Probe) -> bool:
-    listing = probe.listing
-    return listing is not None and listing.is_complete and set(listing.prefixes) <= {ROOT}
 
 
 def _find_doubt(probe: Probe) -> str | None:
@@ -476,21 +472,13 @@ def try_put(aws: "AWSClients", bucket: str, tried: Iterable[TriedKey]) -> Put:
     key = f"{prefix}.quilt-mcp-probe/{uuid.uuid4().hex}"
     try:
         aws.call("s3", "put_object", Bucket=bucket, Key=key, IfMatch=NO_SUCH_ETAG, Body=b"")
-    except NotFound:
+    except (NotFound, ConditionNotMet):
         return Put(prefix, is_allowed=True)
     except RefusedByAWS:
         return Put(prefix, is_allowed=False)
     except ResourceFailure as failure:
-        if _find_status(failure) == HTTPStatus.PRECONDITION_FAILED:
-            return Put(prefix, is_allowed=True)
         return Put(prefix, reason=failure.message)
     return Put(prefix, reason="S3 ignored the condition of the put and stored an empty object")
-
-
-def _find_status(failure: ResourceFailure) -> int | None:
-    response: Response = getattr(failure.__cause__, "response", {})
-    status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return status
 
 
 class PrefixProbe(NamedTuple):

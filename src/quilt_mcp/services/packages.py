@@ -14,7 +14,7 @@ from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.buckets import fetch_names
 from quilt_mcp.services.lists import Paged, check_choice, cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryNotUnderstood
+from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
 
 if TYPE_CHECKING:
@@ -417,7 +417,13 @@ def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: 
 
 def _ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, package: str, **variables: object) -> T:
     """Send an operation about a package, and return its complete data."""
-    found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
+    try:
+        found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
+    except QueryRefused as refusal:
+        if variables.get("revision", LATEST) != LATEST and not isinstance(refusal, QueryNotUnderstood):
+            see = f"Read {make_uri(bucket, package)}/revisions: the package may not have this revision."
+            refusal.suggested_actions = [see, *refusal.suggested_actions]
+        raise
     if found is not None:
         return found
     raise NotFound(

@@ -345,7 +345,8 @@ def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
 
 def _find_note(snapshot: Snapshot, candidates: list[BucketAccess]) -> str | None:
     if not candidates:
-        is_complete = snapshot.has_all_buckets and all(bucket.error is None for bucket in snapshot.buckets)
+        has_all = not snapshot.not_probed and all(state == READ for state in snapshot.sources.values())
+        is_complete = has_all and all(bucket.error is None for bucket in snapshot.buckets)
         return NO_CANDIDATE if is_complete else NOT_ALL_READ
     is_order_proven = len(candidates) == 1 or candidates[0].claims.write_proof != "unverified"
     return None if is_order_proven or snapshot.tries_writes else NOT_TRIED

@@ -200,9 +200,9 @@ class TabulatorTablesAnswer(Paged):
 def tabulator_buckets_list() -> TabulatorAnswer:
     """The buckets with tabulator tables.
 
-    They are sorted by name. Sends one GraphQL request. If the stack refuses it, as one that is too old does, the
-    buckets come from tabulator's data catalog in Athena: `source` is then "athena", `source_note` says why, and the
-    tables are null, because the data catalog does not contain them.
+    They are sorted by name. Sends one GraphQL request. If the stack refuses it, the buckets come from tabulator's data
+    catalog in Athena: `source` is then "athena", `source_note` says why, and the tables are null, because the data
+    catalog does not contain them.
     """
     caller = current_caller()
     try:

@@ -3,7 +3,7 @@
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +22,7 @@ from moto.s3.models import s3_backends
 from moto.sts.models import sts_backends
 
 from quilt_mcp.commands.demo import moto_gaps
+from quilt_mcp.commands.demo.graphql import Age
 from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.commands.demo.moto_gaps.refusals import Behaviour
 from quilt_mcp.commands.demo.packages import store_packages
@@ -85,8 +86,12 @@ class Account:
 
 
 @contextmanager
-def open_account(company: Company) -> Iterator[Account]:
-    """Create the company's account until the context ends. No AWS request leaves the process."""
+def open_account(company: Company, age: Age = "today") -> Iterator[Account]:
+    """Create the company's account until the context ends. No AWS request leaves the process.
+
+    The stack keeps tabulator's data catalog in it since Quilt Platform 1.55, and the database of packages since 1.70.
+    `age` is the stack's.
+    """
     behaviour = Behaviour()
     patterns = [(service, pattern) for service, pattern in backend_index.backend_url_patterns if service in SERVICES]
     with (
@@ -98,9 +103,10 @@ def open_account(company: Company) -> Iterator[Account]:
         create_registry_user(iam)
         create_roles(iam, company)
         _create_buckets(company)
-        _create_databases(company)
+        _create_databases(company, without=() if age == "today" else (f"quilt-{company.stack_name}-icebergdatabase",))
         _create_work_groups(company)
-        _create_tabulator(company)
+        if age >= "2024-10":
+            _create_tabulator(company)
         _create_queries(company, datetime.now(UTC).replace(microsecond=0))
         with enable_iam_authentication():
             yield Account(company, behaviour)
@@ -129,9 +135,9 @@ def _create_buckets(company: Company) -> None:
             stored.checksum_algorithm = "CRC32"  # AWS SDKs send it by default since January 2025
 
 
-def _create_databases(company: Company) -> None:
+def _create_databases(company: Company, without: Collection[str]) -> None:
     glue = glue_backends[ACCOUNT_ID][REGION]
-    for database in company.databases:
+    for database in (one for one in company.databases if one.name not in without):
         described = {"Description": database.description, "LocationUri": database.location}
         present = {key: value for key, value in described.items() if value is not None}
         given = {"Name": database.name, "Parameters": dict(database.parameters), **present}
@@ -209,7 +215,6 @@ CATALOG_ACTIONS = (
     "athena:ListDataCatalogs",
     "athena:GetDataCatalog",
     "athena:ListDatabases",
-    "athena:ListTableMetadata",
     "glue:GetDatabase",
     "glue:GetDatabases",
     "glue:GetTable",

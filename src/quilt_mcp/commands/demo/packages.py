@@ -11,6 +11,7 @@ from quilt_mcp.commands.demo.records import Bucket, Package, Revision
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
 POINTERS = ".quilt/named_packages"
 MANIFESTS = ".quilt/packages"
+PLACES = "physical_keys"
 
 JSON = dict[str, object]
 
@@ -19,28 +20,32 @@ T = TypeVar("T")
 
 def write_manifest(bucket: Bucket, revision: Revision) -> str:
     """Return the manifest of a revision, in the form of quilt3: a line for the package, and one for each file."""
+    return "".join(f"{json.dumps(line)}\n" for line in _list_lines(bucket, revision))
+
+
+def _list_lines(bucket: Bucket, revision: Revision) -> Iterator[JSON]:
     head: JSON = {"version": "v0", "message": revision.message, "created": revision.created}
     if revision.user_meta is not None:
         head["user_meta"] = dict(revision.user_meta)
     if revision.workflow:
         head["workflow"] = {"config": f"s3://{bucket.name}/.quilt/workflows/config.yml", "id": revision.workflow}
-    rows: list[JSON] = [head]
-    for path, key in sorted(revision.entries.items()):
+    yield head
+    for path, key in sorted(revision.entries.items(), key=lambda entry: entry[0].split("/")):
         content = bucket.objects[key].encode()
-        rows.append(
-            {
-                "logical_key": path,
-                "physical_keys": [f"s3://{bucket.name}/{key}"],
-                "size": len(content),
-                "hash": {"type": "SHA256", "value": hashlib.sha256(content).hexdigest()},
-                "meta": {},
-            }
-        )
-    return "".join(f"{json.dumps(row)}\n" for row in rows)
+        yield {
+            "logical_key": path,
+            PLACES: [f"s3://{bucket.name}/{key}"],
+            "size": len(content),
+            "hash": {"type": "SHA256", "value": hashlib.sha256(content).hexdigest()},
+            "meta": {},
+        }
 
 
 def compute_hash(bucket: Bucket, revision: Revision) -> str:
-    return hashlib.sha256(write_manifest(bucket, revision).encode()).hexdigest()
+    """Return the top hash, as quilt3 computes it: it does not depend on where the files are."""
+    lines = ({key: value for key, value in line.items() if key != PLACES} for line in _list_lines(bucket, revision))
+    text = "".join(json.dumps(line, sort_keys=True, separators=(",", ":")) for line in lines)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def store_packages(bucket: Bucket) -> dict[str, str]:

@@ -213,7 +213,7 @@ def _enter(name: str, plan: Plan, now: datetime | None) -> Iterator[World]:
         stack.enter_context(default_app.replace_temporarily(lambda: App(Settings())))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quilt-mcp-demo-"))).resolve()
         stack.enter_context(isolate(directory))
-        aws = stack.enter_context(open_account(company))
+        aws = stack.enter_context(open_account(company, plan.endpoint.age))
         certificate = make_certificate()
         options: dict[str, Any] = {"endpoint": plan.endpoint, "addresses": ACME_HOSTS, "certificate": certificate}
         registry = stack.enter_context(FakeStack(company, aws.credentials, **options))

@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -135,6 +136,8 @@ DOMAINS = re.compile(
     r"\.(amazonaws\.(com|com\.cn|eu)|api\.aws|aws\.scloud|amazonwebservices\.(com\.cn|eu)|ic\.gov|sgov\.gov|adc-e\.uk)$"
 )
 """The domains of AWS in all its partitions."""
+NOT_A_RESPONSE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What botocore raises for a body that is not a response of AWS, such as a page that is not in UTF-8."""
 JSON_OF_AWS = "application/x-amz-json"
 
 
@@ -268,6 +271,8 @@ class AWSClients:
                 response: Response = getattr(self._client(service), operation)(**parameters)
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             raise map_failure(error) from error
+        except NOT_A_RESPONSE as error:
+            raise make_not_from_aws(f"{service}.{operation}") from error
         if not _is_from_aws(response):
             raise make_not_from_aws(f"{service}.{operation}")
         return response
@@ -312,7 +317,8 @@ class AWSClients:
             if service not in self._clients:
                 retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
                 config = self._config.merge(Config(retries=retries))
-                self._clients[service] = self._session.client(service, region_name=region, config=config)
+                client = self._clients[service] = self._session.client(service, region_name=region, config=config)
+                client.meta.events.register_first("needs-retry.s3.HeadBucket", _fail_if_redirected)
             return self._clients[service]
 
     def _choose_region(self, service: str) -> str:
@@ -322,6 +328,15 @@ class AWSClients:
             if service in ANY_REGION:
                 return DEFAULT_REGION
             raise
+
+
+def _fail_if_redirected(response: tuple[Any, Response] | None, **_: object) -> None:
+    """Raise the error that a redirect of HeadBucket is. Its headers can name the region, which botocore then uses.
+
+    botocore sends HeadBucket to find the region after a redirect, and does so again and again if that is redirected.
+    """
+    if response and HTTPStatus.MULTIPLE_CHOICES <= response[0].status_code < HTTPStatus.BAD_REQUEST:
+        raise ClientError(response[1], "HeadBucket")
 
 
 def _make_wrong_region(failure: ResourceFailure) -> ResourceExecutionError:

@@ -133,6 +133,10 @@ class UnexplainedByS3(ResourceExecutionError):
     """
 
 
+class ConditionNotMet(ResourceExecutionError):
+    """S3 allows the request, and its condition failed. No client sees this failure."""
+
+
 class TokenRefusedByS3(NotSignedInToQuilt):
     """S3 rejected the session token. A region that is not enabled by default accepts only some tokens."""
 
@@ -172,30 +176,37 @@ NEW_CREDENTIALS = (
     "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
 )
 BROKEN = _Row(
-    "InternalError InternalErrorException InternalFailure InternalServerException InternalServerError "
-    "InternalServiceException OperationTimeoutException ResourceNotReadyException RequestTimeout "
-    "RequestTimeoutException ServiceUnavailable ServiceUnavailableException",
+    "ConditionalRequestConflict InternalError InternalErrorException InternalFailure InternalServerException "
+    "InternalServerError InternalServiceException OperationAborted OperationTimeoutException RequestAbortedException "
+    "RequestTimeout RequestTimeoutException ResourceNotReadyException ServiceUnavailable ServiceUnavailableException "
+    "TemporaryRedirect",
     Unavailable,
     "AWS could not process the request.",
 )
 BY_CODE = (
     _Row(
-        "AccessDenied AccessDeniedException UnauthorizedOperation UnauthorizedAccess Forbidden",
+        "AccessDenied AccessDeniedException NotAuthorized UnauthorizedOperation UnauthorizedAccess Forbidden",
         RefusedByAWS,
         "Your AWS identity is not allowed to do this.",
     ),
     _Row(
-        "ExpiredToken ExpiredTokenException RequestExpired TokenRefreshRequired",
+        "ExpiredToken ExpiredTokenException TokenRefreshRequired",
         AWSKeysExpired,
         "The AWS credentials have expired.",
         NEW_CREDENTIALS,
     ),
     _Row(
-        "InvalidClientTokenId InvalidAccessKeyId InvalidToken SignatureDoesNotMatch InvalidSignatureException "
-        "IncompleteSignature UnrecognizedClientException MissingAuthenticationToken AuthFailure",
+        "InvalidClientTokenId InvalidAccessKeyId InvalidToken IncompleteSignature UnrecognizedClientException "
+        "MissingAuthenticationToken AuthFailure",
         NotSignedInToQuilt,
         "AWS rejected the credentials.",
         NEW_CREDENTIALS,
+    ),
+    _Row(
+        "SignatureDoesNotMatch InvalidSignatureException",
+        NotSignedInToQuilt,
+        "AWS rejected the signature of the request.",
+        (*NEW_CREDENTIALS, "If it fails again, check the clock of this machine: a signature is valid for minutes."),
     ),
     _Row(
         "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
@@ -234,11 +245,7 @@ BY_CODE = (
         "The object is archived, so it cannot be read.",
         ("Restore the object in S3, or ask the owner of the bucket to do it.",),
     ),
-    _Row(
-        "PreconditionFailed ConditionalRequestConflict",
-        ResourceExecutionError,
-        "The object does not meet the condition of the request.",
-    ),
+    _Row("PreconditionFailed", ConditionNotMet, "The object does not meet the condition of the request."),
     _Row(
         "InvalidArgument InvalidBucketName InvalidInputException InvalidParameterException InvalidRequest "
         "InvalidRequestException ValidationException",
@@ -246,9 +253,9 @@ BY_CODE = (
         "AWS does not accept the request in this form.",
         ("Check the names in the URI. If they are right, report the error with `details`.",),
     ),
-    _Row("NoSuchBucket NoSuchKey EntityNotFoundException", NotFound, "Not found in AWS."),
+    _Row("NoSuchBucket NoSuchKey NoSuchVersion EntityNotFoundException", NotFound, "Not found in AWS."),
     _Row(
-        "RequestTimeTooSkewed",
+        "RequestExpired RequestInTheFuture RequestTimeTooSkewed",
         ResourceExecutionError,
         "The clock of this machine is wrong, so AWS rejects its signatures.",
         ("Set the clock of this machine, then repeat the call.",),
@@ -293,7 +300,7 @@ def map_client_error(error: "ClientError") -> ResourceFailure:
         row = TOKEN_OF_S3 if code == "InvalidToken" and action.startswith("s3:") else _find(code)
         if row is OTHER and (code.isdigit() or not code) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return make_not_from_aws(f"{action}: HTTP status {code or status}", transient=False)
-    if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
         row = BROKEN
     actions = row.actions
     if row.failure is RefusedByAWS and action.startswith("glue:"):
@@ -437,7 +444,8 @@ def _http_status(error: "requests.HTTPError") -> ResourceFailure:
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return _redirect(error.response, details)
     if status in TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        actions = _suggest_wait(error.response.headers.get("Retry-After", ""))
+        wait = error.response.headers.get("Retry-After", "")
+        actions = [f"Repeat the call in {int(wait)} seconds."] if re.fullmatch("[0-9]{1,6}", wait) else []
         return Unavailable("The Quilt stack could not process the request.", details=details, suggested_actions=actions)
     return RequestRejected("The Quilt stack rejected the request.", details=details)
 
@@ -478,11 +486,6 @@ def _find_host(address: str) -> str | None:
         return urlsplit(address).hostname
     except ValueError:
         return None
-
-
-def _suggest_wait(seconds: str) -> list[str]:
-    """Return the action for a Retry-After header in seconds; nothing for other values."""
-    return [f"Repeat the call in {int(seconds)} seconds."] if re.fullmatch("[0-9]{1,6}", seconds) else []
 
 
 def make_refusal(paths: Sequence[str]) -> QueryRefused:

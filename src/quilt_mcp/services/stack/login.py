@@ -157,7 +157,8 @@ def is_registry_of(registry_url: str, catalog_url: str) -> bool:
     if registry.ip or catalog.ip:
         return False
     is_below = _is_own_domain(catalog.host) and registry.host.endswith(f".{catalog.host}")
-    return is_below or _have_own_parent(registry.host, catalog.host)
+    parent = registry.host.partition(".")[2]
+    return is_below or (parent == catalog.host.partition(".")[2] and _is_own_domain(parent))
 
 
 def _normalize_host(host: str) -> str | None:
@@ -167,11 +168,6 @@ def _normalize_host(host: str) -> str | None:
     except ValueError:
         name = host.lower().removesuffix(".")
         return name if len(name) <= MAX_HOST and NAME.fullmatch(name) else None
-
-
-def _have_own_parent(one: str, other: str) -> bool:
-    parent = one.partition(".")[2]
-    return parent == other.partition(".")[2] and _is_own_domain(parent)
 
 
 def _is_own_domain(domain: str) -> bool:

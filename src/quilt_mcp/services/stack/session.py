@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 from requests.adapters import HTTPAdapter
 from typing_extensions import TypedDict
 from urllib3.connection import HTTPConnection
@@ -250,15 +250,19 @@ def call_stack(call: Callable[[], T]) -> T:
         raise map_failure(error) from None
 
 
+ConfigText = Annotated[str | None, AfterValidator(lambda text: text or None)]
+"""A value of config.json. An empty one is not set: the catalog's container writes a text for each variable."""
+
+
 class CatalogConfig(TypedDict, total=False):
     """The part of a catalog's config.json that this server reads."""
 
-    registryUrl: str | None
-    region: str | None
-    s3Proxy: str | None
-    serviceBucket: str | None
-    analyticsBucket: str | None
-    stackVersion: str | None
+    registryUrl: ConfigText
+    region: ConfigText
+    s3Proxy: ConfigText
+    serviceBucket: ConfigText
+    analyticsBucket: ConfigText
+    stackVersion: ConfigText
 
 
 CATALOG_CONFIG = TypeAdapter(CatalogConfig)

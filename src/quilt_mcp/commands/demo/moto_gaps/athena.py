@@ -10,11 +10,10 @@
 | ListWorkGroups, GetWorkGroup    | created at the time of the call | created once; pages of up to 50           |
 | ListDataCatalogs                | empty at first                  | always contains AwsDataCatalog            |
 | ListDatabases of AwsDataCatalog | a separate list                 | Glue's databases, with Glue's rights      |
-| ListTableMetadata               | missing                         | Glue's tables, with Glue's rights         |
 | any action                      | needs rights on `*`             | needs rights on a workgroup or catalog    |
 | many calls                      | answered                        | with quotas in Behaviour: Rate exceeded   |
 
-If Glue refuses or does not know something, Athena's error is MetadataException, with Glue's message and code as its
+If Glue refuses something, Athena's error is MetadataException, with Glue's message and code as its
 text. The form is taken from logs in metabase#74092 and dbeaver#18786.
 
 | request            | moto                | AWS, and here                                                      |
@@ -35,8 +34,7 @@ from moto.athena.models import Execution, WorkGroup
 from moto.athena.responses import AthenaResponse
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
-from moto.glue.exceptions import EntityNotFoundException
-from moto.glue.models import FakeTable, GlueBackend, glue_backends
+from moto.glue.models import GlueBackend, glue_backends
 from moto.glue.responses import GlueResponse
 
 from quilt_mcp.commands.demo.moto_gaps.refusals import REQUEST_ID, Behaving, Sender
@@ -175,15 +173,11 @@ class AthenaAnswers(Behaving, AthenaResponse):
         return self._page("DataCatalogsSummary", [{"CatalogName": GLUE_CATALOG, "Type": "GLUE"}, *others])
 
     def get_data_catalog(self) -> str:
-        name = self._get_param("Name")
-        of_glue = {"Name": GLUE_CATALOG, "Type": "GLUE"}
-        catalog = of_glue if name == GLUE_CATALOG else self.athena_backend.get_data_catalog(name)
-        if catalog is None:
-            raise _invalid_request(f"DataCatalog {name} was not found")
-        return json.dumps({"DataCatalog": catalog})
+        return json.dumps({"DataCatalog": self._require_catalog(self._get_param("Name"))})
 
     def list_databases(self) -> str:
         catalog = self._get_param("CatalogName")
+        self._require_catalog(catalog)
         if catalog != GLUE_CATALOG:
             databases = self.athena_backend.databases.values()
             names = sorted(one.name for one in databases if one.catalog_name == catalog)
@@ -195,18 +189,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
             for database in sorted(self._glue.get_databases(), key=lambda database: database.name)
         ]
         return self._page("DatabaseList", described)
-
-    def list_table_metadata(self) -> str:
-        if self._get_param("CatalogName") != GLUE_CATALOG:
-            raise NotImplementedError("The fake knows the tables of Glue only.")
-        database = self._get_param("DatabaseName")
-        self._require_glue("GetTables", DatabaseName=database)
-        try:
-            tables = self._glue.get_tables(database, self._get_param("Expression"))
-        except EntityNotFoundException as error:
-            raise _metadata_error(error.message, error.error_type) from error
-        described = [_describe_table(table) for table in sorted(tables, key=lambda table: table.name)]
-        return self._page("TableMetadataList", described)
 
     @property
     def _glue(self) -> GlueBackend:
@@ -243,6 +225,13 @@ class AthenaAnswers(Behaving, AthenaResponse):
             raise _invalid_request(f"WorkGroup {name} is not found.")
         return name
 
+    def _require_catalog(self, name: str) -> JSON:
+        if name == GLUE_CATALOG:
+            return {"Name": GLUE_CATALOG, "Type": "GLUE"}
+        if catalog := self.athena_backend.get_data_catalog(name):
+            return dict(catalog)
+        raise _invalid_request(f"DataCatalog {name} was not found")
+
     def _add_date(self, group: JSON) -> JSON:
         known = self.athena_backend.work_groups[str(group["Name"])]
         return {**group, "CreationTime": known.created} if isinstance(known, DatedWorkGroup) else group
@@ -269,21 +258,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
         end = start + size
         token = self.behaviour.make_page_token(end, len(items))
         return json.dumps({key: items[start:end], **({} if token is None else {"NextToken": token})})
-
-
-def _describe_table(table: FakeTable) -> JSON:
-    """Return a table as ListTableMetadata describes it. Athena keeps its location and its format in the parameters."""
-    given, stored = table.as_dict(), table.as_dict().get("StorageDescriptor", {})
-    formats = {"inputformat": "InputFormat", "location": "Location", "outputformat": "OutputFormat"}
-    parameters = {name: stored[key] for name, key in formats.items() if stored.get(key)}
-    return {
-        "Name": table.name,
-        "CreateTime": table.created_time.timestamp(),
-        "TableType": given["TableType"],
-        "Columns": stored["Columns"],
-        "PartitionKeys": given["PartitionKeys"],
-        "Parameters": {**given["Parameters"], **parameters},
-    }
 
 
 def _metadata_error(message: str, code: str) -> JsonRESTError:
