@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from botocore.credentials import RefreshableCredentials
 
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.world import World
@@ -46,6 +47,13 @@ async def test_a_response_that_is_not_from_aws_is_a_failure(
             error = await read_error(uri)
             found = (uri, body, error.message, error.transient, error.suggested_actions[0])
             assert found == (uri, body, NOT_FROM_AWS, True, "Repeat the call.")
+
+
+async def test_a_bug_on_the_way_to_aws_is_not_taken_for_its_response(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RefreshableCredentials, "create_from_metadata", lambda **_: int("bug"))
+    assert (await read_error("athena://databases")).message == "Internal server error."
 
 
 async def test_a_bucket_is_unknown_if_something_else_answers_instead_of_s3(

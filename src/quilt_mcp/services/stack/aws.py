@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -272,6 +273,8 @@ class AWSClients:
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             raise map_failure(error) from error
         except NOT_A_RESPONSE as error:
+            if _passed_own_code(error):
+                raise
             raise make_not_from_aws(f"{service}.{operation}") from error
         if not _is_from_aws(response):
             raise make_not_from_aws(f"{service}.{operation}")
@@ -328,6 +331,12 @@ class AWSClients:
             if service in ANY_REGION:
                 return DEFAULT_REGION
             raise
+
+
+def _passed_own_code(error: Exception) -> bool:
+    """Return whether code of this project raised an error, such as while it renewed credentials, or was told to."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)][1:]
+    return any(frame.f_globals["__name__"].startswith("quilt_mcp.services") for frame in frames)
 
 
 def _fail_if_redirected(response: tuple[Any, Response] | None, **_: object) -> None:
