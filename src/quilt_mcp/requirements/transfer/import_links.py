@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from operator import itemgetter
 
 from sqlalchemy import Connection, exists, select, update
 
@@ -42,29 +41,34 @@ def match_records(connection: Connection, spool: Spool, rejections: Rejections, 
             matching = _Matching(connection, spool, rejections, table, updates=updates)
             for column in list_unique(table):  # the ID first: `_match_row` asks which rows the file contains
                 matching.match_column(column)
-    _compare_kinds(connection, spool, rejections)
+    # the search and the links of a trace have only IDs, so no two entities share one, whatever their kinds
+    kinds = [kind for kind in model.KINDS if spool.counts[kind.name]]
+    _compare_kinds_of_file(kinds, spool, rejections)
+    if kinds and has_entities(connection):
+        _compare_kinds_with_database(kinds, connection, spool, rejections)
 
 
-def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections) -> None:
-    """Reject entities with the ID of an entity of another kind. The search and the links of a trace have only IDs."""
-    present = [kind for kind in model.KINDS if spool.counts[kind.name]]
-    for two in combinations(present, 2):
-        few, many = sorted(two, key=lambda kind: spool.counts[kind.name])
-        for lines in spool.list_shared_ids(few.table, many.table):
-            (before, kind), (line, _) = sorted(zip(lines, (few, many), strict=True), key=itemgetter(0))
-            where = f"The {kind.title.lower()} in line {before}"
-            rejections.add(line, "id", _SAME_ID.format(where=where))
-    if not present or not has_entities(connection):
-        return
-    for kind in present:
+def _compare_kinds_of_file(kinds: list[model.Kind], spool: Spool, rejections: Rejections) -> None:
+    """Reject entities with the ID of an entity of another kind in an earlier line."""
+    for few, many in combinations(sorted(kinds, key=lambda kind: spool.counts[kind.name]), 2):
+        for line, other_line in spool.list_shared_ids(few.table, many.table):
+            kind = few if line < other_line else many
+            where = f"The {kind.title.lower()} in line {min(line, other_line)}"
+            rejections.add(max(line, other_line), "id", _SAME_ID.format(where=where))
+
+
+def _compare_kinds_with_database(
+    kinds: list[model.Kind], connection: Connection, spool: Spool, rejections: Rejections
+) -> None:
+    """Reject new entities with the ID of an entity of another kind in the database."""
+    for kind in kinds:
         for keys in spool.list_keys(f"{kind.table}.id"):
-            new = {key.key: key.line for key in keys}
-            for row_id in spool.find_stored(kind.table, new):
-                del new[row_id]  # the row of a kind has no ID of another kind
+            lines = {key.key: key.line for key in keys}
+            new = lines.keys() - spool.find_stored(kind.table, lines)
             for row_id, other, reference in find_entries(connection, new) if new else ():
                 if other != kind.name:
                     where = f"{reference} in the database"
-                    rejections.add(new[row_id], "id", _SAME_ID.format(where=where))
+                    rejections.add(lines[row_id], "id", _SAME_ID.format(where=where))
 
 
 def has_entities(connection: Connection) -> bool:

@@ -35,6 +35,11 @@ _MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 def write_records(
     connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
 ) -> None:
+    """Write the records, each kind after those that it refers to.
+
+    An updater changes what the database has, and leaves the new records. Without one, only users, projects and types
+    can be there already, and are replaced.
+    """
     done = 0
     # the file of a team without projects: its new users belong to the default project
     has_members = bool(spool.counts["project"] or spool.counts["member"])

@@ -206,11 +206,12 @@ class _Objects:
         return name
 
     def _add_own(self, element: Element, type_id: str, kind: str) -> None:
+        """Add the record of an object of a type that our own export wrote."""
         fields = self._read_own(element, type_id, kind)
         identifier = element.attributes["IDENTIFIER"]
         if kind in PARENTS and (parent := self._find_parent(identifier, kind)):
             fields[PARENTS[kind]] = parent
-        if kind == "requirement" and self._structure.has_criteria:
+        if kind == "requirement" and self._structure.has_criteria:  # without a relation, it has no criterion
             criterion = self._structure.criteria.get(identifier)
             fields["acceptance_criteria_id"] = self._refer(criterion, ACCEPTANCE_CRITERIA.name) if criterion else None
         self._add(element.line, fields)

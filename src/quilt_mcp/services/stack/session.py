@@ -354,6 +354,7 @@ class StackSearch:
         return Found(stack)
 
     def _find_without_catalog(self) -> Found:
+        """Return the stack that quilt3 is configured for, or another registry of the settings, without a catalog."""
         stack = quilt_files.read_stack()
         if self._registry_url and self._registry_url != stack.registry_url:
             stack = Stack(None, self._registry_url)
