@@ -8,6 +8,7 @@ Rows of the database that an import changes are compared with what the spool has
 
 import json
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -39,10 +40,6 @@ _TABLES = f"""
     CREATE TABLE criteria (id TEXT PRIMARY KEY, story TEXT) WITHOUT ROWID;
     CREATE TABLE edges (source TEXT, target TEXT, type TEXT, line INTEGER, PRIMARY KEY (source, target, type))
         WITHOUT ROWID;
-    CREATE TABLE nodes (number INTEGER PRIMARY KEY, id TEXT UNIQUE);
-    CREATE TABLE links (source INTEGER, target INTEGER, line INTEGER);
-    CREATE INDEX links_of_source ON links (source, target);
-    CREATE INDEX links_of_target ON links (target, line, source);
     BEGIN;
 """
 
@@ -170,6 +167,12 @@ class Spool:
         ends = "source = ? AND target = ? AND type = ?"
         found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {ends}", edge).fetchone()[0]  # noqa: S608 - constants
         return found
+
+    def list_edges(self, type_id: str) -> dict[tuple[str, str], int]:
+        """Return the lines of the relationships of a type by their ends; 0 for one that only the database has."""
+        statement = "SELECT source, target, line FROM edges WHERE type = ? ORDER BY line"
+        found = self.connection.execute(statement, (type_id,))
+        return {(sys.intern(source), sys.intern(target)): line or 0 for source, target, line in found}
 
     def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
         """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""
