@@ -168,11 +168,10 @@ def _in_own_span(read: Read) -> Iterator[None]:
 
 def _describe(read: Read, own: trace.Span) -> None:
     """Write into a span how a read has ended."""
-    if own.is_recording():
-        shown = ("uri", "surface", "outcome", "correlation_id")
-        own.set_attributes({f"mcp.read.{name}": getattr(read, name) for name in shown})
-        if read.outcome not in DONE:
-            own.set_status(trace.StatusCode.ERROR)
+    shown = ("uri", "surface", "outcome", "correlation_id")
+    own.set_attributes({f"mcp.read.{name}": getattr(read, name) for name in shown})
+    if read.outcome not in DONE:
+        own.set_status(trace.StatusCode.ERROR)
 
 
 def count_call(system: str) -> None:

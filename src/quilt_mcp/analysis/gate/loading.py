@@ -214,23 +214,20 @@ class ProjectFiles:
             raise ImportError("the files import each other")
         if name in self._admitted and name not in self.modules and name not in self._running:
             importer = sys.modules.get(MODULE_NAME)  # whose place the file takes while it runs
-            self._run(name)
+            admitted = self._admitted[name]
+            self._running.add(name)
+            self.modules[name] = module = load_module(
+                admitted.source, self._policy, admitted.tree, files=self, file_name=f"{FOLDER}{name}.py"
+            )
+            resolve_annotations(module)
+            self.load_imports(admitted.tree)
+            self._running.discard(name)
             if importer is not None:
                 sys.modules[MODULE_NAME] = importer
-            public = {one: value for one, value in vars(self.modules[name]).items() if not one.startswith("_")}
+            public = {one: value for one, value in vars(module).items() if not one.startswith("_")}
             facade = self._facades.setdefault(name, ModuleType(name))
             vars(facade).update(public, __all__=sorted(public))
         return self._facades[name]
-
-    def _run(self, name: str) -> None:
-        admitted = self._admitted[name]
-        self._running.add(name)
-        self.modules[name] = module = load_module(
-            admitted.source, self._policy, admitted.tree, files=self, file_name=f"{FOLDER}{name}.py"
-        )
-        resolve_annotations(module)
-        self.load_imports(admitted.tree)
-        self._running.discard(name)
 
     def load_imports(self, tree: ast.Module) -> None:
         """Load what the code imports in functions too, so that a later call changes nothing."""

@@ -68,8 +68,7 @@ def _check_annotation(text: object, policy: Policy) -> None:
     check_text(text, policy)
 
 
-def _check_field(cls: type, name: object) -> None:
-    """Check the name of a field of a dataclass: its methods are code with that name, and class patterns read it."""
+def _check_field(cls: type, name: object) -> None:  # methods are written with the name, and class patterns read it
     if type(name) is not str or not (name.isidentifier() and name.isascii()) or name.startswith("__"):
         raise Refused("dunder")
     if name in INTERNAL_NAMES or is_sunder(name):

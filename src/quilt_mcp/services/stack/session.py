@@ -354,10 +354,9 @@ class StackSearch:
         return Found(stack)
 
     def _find_without_catalog(self) -> Found:
-        """Return the stack that quilt3 is configured for, or another registry of the settings, without a catalog."""
         stack = quilt_files.read_stack()
         if self._registry_url and self._registry_url != stack.registry_url:
-            stack = Stack(None, self._registry_url)
+            stack = Stack(None, self._registry_url)  # quilt3 is configured for another catalog
         try:
             _check_fit(stack, ["Run `quilt3 config https://<your catalog>`. It stores the catalog's own registry."])
         except ResourceExecutionError as problem:
