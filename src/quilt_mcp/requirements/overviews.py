@@ -78,10 +78,6 @@ def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]
     }
 
 
-_NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
-"""The categories with conditions on columns that are not in the index of a project's entities."""
-
-
 def find_filter(reader: Reader, epic: EntityId | None, project: str | None) -> Filter:
     if project is not None and reader.is_existing:
         raise make_unknown_project(project)
@@ -153,12 +149,7 @@ def _read_gap(  # noqa: PLR0917 - one caller
         for kind in conditions.keys() - totals.keys():
             totals[kind] = reader.count_entities(kind, limited.limit(kind))
         total = sum([totals[kind] for kind in conditions])
-        needs_rows = category in _NEEDS_ROWS
-        counts = [
-            _count(reader, limited, kind, lacks, totals[kind], needs_rows=needs_rows)
-            for kind, lacks in conditions.items()
-        ]
-        count = sum(counts)
+        count = sum([reader.count_entities(kind, lacks) for kind, lacks in conditions.items()])
     found: list[tuple[str, BriefEntity]] = []
     for kind, of_kind in conditions.items() if count else ():
         if len(found) <= limit:
@@ -172,17 +163,6 @@ def _read_gap(  # noqa: PLR0917 - one caller
         "rest": None,
     }
     return gap, _Position(count, total, found[limit - 1][0]) if len(found) > limit else None
-
-
-def _count(reader: Reader, limited: Filter, kind: Kind, conditions: Conditions, total: int, *, needs_rows: bool) -> int:
-    """Return the number of entities of a kind that meet conditions.
-
-    If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would otherwise
-    read them project by project, which takes several times as long as for an administrator.
-    """
-    is_scope = reader.scope.projects is not None and limited == Filter()
-    by_index = not (needs_rows and is_scope and reader.sees_many(kind, total))
-    return reader.count_entities(kind, conditions, by_index=by_index)
 
 
 def _read_kind(
