@@ -15,7 +15,7 @@ from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.conditions import Conditions, Selection, restrict
+from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
@@ -66,7 +66,7 @@ def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]
         return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
     if category == "criteria_without_requirements":
         # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
-        visible = restrict(requirements.c.project_id, reader.scope, reader.dialect, by_index=False)
+        visible = restrict(hide(requirements.c.project_id, reader.dialect), reader.scope, reader.dialect)
         return {ACCEPTANCE_CRITERIA: ~exists(requirements.c.acceptance_criteria_id).where(refers, *visible)}
     if category == "requirements_without_criterion":
         return {REQUIREMENT: ~exists().where(refers, *reader.restrict(acceptance_criteria))}
