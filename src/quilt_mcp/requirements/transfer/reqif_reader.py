@@ -18,7 +18,6 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     TEXTS,
     TITLES,
     Element,
-    Handlers,
     UnreadableXML,
     choose,
     fold,
@@ -81,7 +80,7 @@ class ReqifReader:
             yield Refused([error.rejection], None, ends_file=True)
 
     def _read_structure(self, structure: Structure) -> Structure:
-        for size in read_elements(self._file, Handlers(structure.open, structure.close)):
+        for size in read_elements(self._file, structure.open, structure.close):
             self._note(size)
         return structure
 
@@ -97,8 +96,7 @@ class ReqifReader:
             if add := wanted.get(element.name):
                 add(element)
 
-        handlers = Handlers(lambda _, element: element.name in wanted, close)
-        for size in read_elements(self._file, handlers):
+        for size in read_elements(self._file, lambda _, element: element.name in wanted, close):
             self._note(size)
             yield from self._take(objects)
         objects.finish()
