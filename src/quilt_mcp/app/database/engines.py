@@ -46,7 +46,7 @@ from quilt_mcp.app.database.file_changes import OpenedFile
 from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.errors import ResourceExecutionError, find_failure
 
-State = Literal["empty", "current", "outdated", "newer", "existing", "too_early", "unknown"]
+State = Literal["empty", "current", "outdated", "newer", "existing", "unknown"]
 
 
 class Schema(NamedTuple):
@@ -54,9 +54,9 @@ class Schema(NamedTuple):
 
     Attributes:
         state: `current`, `outdated` and `newer` are ours, by their revision; `existing` is an earlier system's, which
-            can be read as it is; `too_early` is that system's, before it can be read; `unknown` is something else.
+            can be read as it is; `unknown` is something else.
         revision: the revision, for tables of ours.
-        problem: for unknown tables, what is missing; for tables that are too early, their migration.
+        problem: for unknown tables, what is missing.
     """
 
     state: State
