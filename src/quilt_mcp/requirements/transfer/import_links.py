@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from sqlalchemy import Connection, exists, select, update
 
@@ -30,7 +30,6 @@ _USES = {
     "relationship_types": tables.requirement_relationships.c.relationship_type_id,
 }
 """The tables of types, and the columns that refer to them."""
-_SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
 
 
 def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
@@ -42,23 +41,11 @@ def match_records(connection: Connection, spool: Spool, rejections: Rejections, 
                 matching.match_column(column)
     # the search and the links of a trace have only IDs, so no two entities share one, whatever their kinds
     kinds = [kind for kind in model.KINDS if spool.counts[kind.name]]
-    _compare_kinds_of_file(kinds, spool, rejections)
     if kinds and has_entities(connection):
-        _compare_kinds_with_database(kinds, connection, spool, rejections)
+        _compare_kinds(kinds, connection, spool, rejections)
 
 
-def _compare_kinds_of_file(kinds: list[model.Kind], spool: Spool, rejections: Rejections) -> None:
-    """Reject entities with the ID of an entity of another kind in an earlier line."""
-    for few, many in combinations(sorted(kinds, key=lambda kind: spool.counts[kind.name]), 2):
-        for line, other_line in spool.list_shared_ids(few.table, many.table):
-            kind = few if line < other_line else many
-            where = f"The {kind.title.lower()} in line {min(line, other_line)}"
-            rejections.add(max(line, other_line), "id", _SAME_ID.format(where=where))
-
-
-def _compare_kinds_with_database(
-    kinds: list[model.Kind], connection: Connection, spool: Spool, rejections: Rejections
-) -> None:
+def _compare_kinds(kinds: list[model.Kind], connection: Connection, spool: Spool, rejections: Rejections) -> None:
     """Reject new entities with the ID of an entity of another kind in the database."""
     for kind in kinds:
         for keys in spool.list_keys(f"{kind.table}.id"):
@@ -66,8 +53,8 @@ def _compare_kinds_with_database(
             new = lines.keys() - spool.find_stored(kind.table, lines)
             for row_id, other, reference in find_entries(connection, new) if new else ():
                 if other != kind.name:
-                    where = f"{reference} in the database"
-                    rejections.add(lines[row_id], "id", _SAME_ID.format(where=where))
+                    reason = f"{reference} in the database has the same ID. Use another ID, or leave it out."
+                    rejections.add(lines[row_id], "id", reason)
 
 
 def has_entities(connection: Connection) -> bool:

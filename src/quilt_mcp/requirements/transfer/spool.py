@@ -20,7 +20,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements.model import AUTHORS, NAMES, PARENTS, RECORDS, TABLES, TIMES
+from quilt_mcp.requirements.model import AUTHORS, BY_NAME, NAMES, PARENTS, RECORDS, TABLES, TIMES
 from quilt_mcp.requirements.tables import Values, acceptance_criteria, metadata, requirement_relationships, requirements
 from quilt_mcp.requirements.transfer.files import Numbered
 from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejections, parse_record
@@ -94,6 +94,8 @@ class Spool:
         for column in list_unique(TABLES[kind]):
             if column in given:
                 before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
+                if column == "id" and kind in BY_NAME and not before:  # no two entities of any kinds have one
+                    before = self.add_key("entities", column, given[column], values["id"], line, number)
                 if before:
                     more = " UUIDs that differ only in case are the same." if column == "id" else ""
                     rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.{more}")
@@ -199,17 +201,6 @@ class Spool:
         while rows := self.connection.execute(statement, (place, after, BATCH)).fetchall():
             yield [Key(*row) for row in rows]
             after = rows[-1][0]
-
-    def list_shared_ids(self, table: str, other: str) -> Iterator[tuple[int, int]]:
-        """Yield the lines of two records with the same ID: one of this table, the other of another one.
-
-        A search for each ID of the first table finds those of the other one, so the first should be the smaller one.
-        """
-        statement = """
-            SELECT one.line, other.line FROM keys AS one CROSS JOIN keys AS other ON other.key = one.key
-            WHERE one.place = ? AND other.place = ?
-        """
-        yield from self.connection.execute(statement, (f"{table}.id", f"{other}.id"))
 
     def list_records(self, kind: str) -> Iterator[list[Spooled]]:
         self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, number)")
