@@ -16,7 +16,7 @@ NAME = "quilt_mcp/app/commit.txt"
 
 
 class CommitHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not installed for development
-    """Adds the file with the commit to a wheel or an sdist. An editable installation asks git when it runs."""
+    """Adds the file with the commit to a wheel or an sdist. An editable installation has none."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the file, unless the sources have it already, as those of an sdist do."""

@@ -69,26 +69,6 @@ def test_a_wheel_has_the_commit_in_a_file(package: Path) -> None:
     assert find_commit(package) == COMMIT
 
 
-def test_a_checkout_has_its_commit(package: Path) -> None:
-    assert find_commit(package) != commit_all(package.parents[1])
-    assert find_commit(package) == run_git(package, "rev-parse", "HEAD")
-
-
-def test_a_package_inside_of_another_repository_does_not_have_its_commit(tmp_path: Path, package: Path) -> None:
-    elsewhere = tmp_path / "venv" / "site-packages" / "quilt_mcp"
-    shutil.copytree(package, elsewhere)
-    commit_all(tmp_path)
-    assert find_commit(elsewhere) is None
-
-
-@pytest.mark.parametrize("content", ["", "not a repository"])
-def test_a_checkout_that_git_cannot_read_has_none(content: str, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (package.parents[1] / ".git").write_text(content)
-    assert find_commit(package) is None
-    monkeypatch.setenv("PATH", "")
-    assert find_commit(package) is None
-
-
 @pytest.mark.parametrize(
     ("direct_url", "commit"),
     [

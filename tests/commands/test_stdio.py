@@ -15,8 +15,6 @@ import pytest
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.stdio import Requests
-from quilt_mcp.http.audit import AuditLog
 from tests.support.server_process import CLIENT, serve_stdio
 from tests.support.waiting import SECONDS
 
@@ -92,8 +90,6 @@ async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end
         ("tools/call", "get_resource", "metadata://examples", "ok", None),
         ("tools/call", "get_resource", "unknown", "error", "InvalidURI"),
         ("tools/call", "unknown", None, "error", "NotFound"),
-        (None, None, None, "error", "InvalidUnicode"),
-        (None, None, None, "error", "InvalidMessage"),
     ]
     assert "canary" not in path.read_text(encoding="ascii")
 
@@ -123,8 +119,7 @@ def test_streams_in_non_blocking_mode_are_read_and_written() -> None:
 SLOW_SERVER = """
 import asyncio, subprocess, time
 from fastmcp import FastMCP
-from quilt_mcp.commands.stdio import Requests, run_stdio, take_client
-from quilt_mcp.http.audit import AuditLog
+from quilt_mcp.commands.stdio import run_stdio, take_client
 
 client, mcp = take_client(), FastMCP("slow")
 
@@ -147,7 +142,7 @@ def noisy() -> str:
     print("printed", flush=True)
     return subprocess.run("echo echoed; test /dev/stdin -ef /dev/null && echo apart; cat", shell=True).args
 
-run_stdio(mcp, client, Requests(AuditLog(None)), seconds_to_finish=600)
+run_stdio(mcp, client, seconds_to_finish=600)
 """
 
 
@@ -279,64 +274,3 @@ def test_serve_in_this_process_ends_with_its_input(monkeypatch: pytest.MonkeyPat
     assert main(["serve"]) == 0
     output.seek(0)
     assert json.loads(output.read())["result"]["serverInfo"]["name"] == "quilt-mcp"
-
-
-LONG = b'{"jsonrpc":"2.0","id":93,"method":"canary","params":{"pad":"%s"}}' % (b"x" * 70_000)
-REFUSED: tuple[tuple[bytes, tuple[str | None, str]], ...] = (
-    (b"canary", (None, "InvalidMessage")),
-    (b"[1]", (None, "InvalidMessage")),
-    (b'{"jsonrpc":"2.0","id":91}', (None, "InvalidMessage")),
-    (b'{"jsonrpc":"2.0","id":92,"method":"ping","params":["canary"]}', (None, "InvalidMessage")),
-    (LONG, ("unknown", "JSON-RPC -32601")),
-    (json.dumps(request(94, "tools/list", _meta=ENVELOPE)).encode(), ("tools/list", "JSON-RPC -32600")),
-    (b'{"jsonrpc":"2.0","id":95,"method":"tools/call","params":{}}', ("tools/call", "InvalidArguments")),
-)
-
-
-@pytest.mark.soak
-async def test_each_message_that_the_library_refuses_has_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
-    async with serve_stdio(environment=environment) as server:
-        for line, _ in REFUSED:
-            server.stdin.write(line + b"\n\n")
-        server.stdin.close()
-        status, _, _ = await server.end()
-    assert status == 0
-    found = [(line["method"], line["error"]) for line in lines_of(path)]
-    usual = [("initialize", None), ("notifications/initialized", None)]
-    assert sorted(map(str, found)) == sorted(map(str, [*usual, *(expected for _, expected in REFUSED)]))
-    assert "canary" not in path.read_text()
-
-
-async def test_each_of_two_refused_requests_with_one_id_has_a_line_and_one_without_an_answer(tmp_path: Path) -> None:
-    log = AuditLog(str(tmp_path / "audit.jsonl"))
-    requests = Requests(log)
-    for number, method in ((1, "ping"), ("1", "ping"), (1, "ping"), (2, "canary")):
-        requests.begin(requests.read(json.dumps(request(number, method)).encode()))
-    for text in (b"1", b'"1"'):
-        requests.end(b'{"jsonrpc":"2.0","id":%b,"error":{"code":-5}}' % text)
-    requests.end(b'{"jsonrpc":"2.0","id":2,"result":{}}')  # which no middleware has received
-    requests.close()
-    requests.close()
-    await log.close()
-    assert [(line["method"], line["error"]) for line in lines_of(tmp_path / "audit.jsonl")] == [
-        *[("ping", "JSON-RPC -5")] * 2,
-        ("ping", "unanswered"),
-        ("unknown", "unanswered"),
-    ]
-
-
-@pytest.mark.soak
-async def test_a_request_without_an_answer_has_a_line_after_sigterm_in_the_log_of_the_server() -> None:
-    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": "stderr", "QUILT_MCP_LOG_FORMAT": "json"}
-    async with serve_stdio(environment=environment) as server:
-        server.stdin.write(b'{"jsonrpc":"2.0",\r"id":5,"method":"ping"}\n')  # the MCP library drops it
-        await server.ask("resources/read", uri="metadata://examples")
-        server.send_signal(signal.SIGTERM)
-        _, _, log = await server.end()
-    lines = [one for one in map(json.loads, log.splitlines()) if one["logger"] == "audit"]
-    assert [(line["method"], line["error"]) for line in lines[-2:]] == [
-        ("resources/read", None),
-        ("ping", "unanswered"),
-    ]

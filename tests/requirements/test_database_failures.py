@@ -123,8 +123,8 @@ def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., S
 
 
 @pytest.mark.timeout(25)  # SQLAlchemy's own limit, which ours replaces, is 30 s
-def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
-    settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
+def test_more_readers_than_connections_wait_and_then_fail(make_settings: Callable[..., Settings]) -> None:
+    settings = make_settings("postgresql", "tables").model_copy(update={"database_timeout_seconds": 0.2})
     with opened(settings) as database:
         with ExitStack() as holding:
             for _ in range(10):

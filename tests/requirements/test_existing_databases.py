@@ -19,7 +19,7 @@ from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
-from tests.requirements.reading import epics, failure_of, name_of
+from tests.requirements.reading import epics, name_of
 from tests.requirements.searching import explain_each
 from tests.support.postgres_server import PostgresServer
 
@@ -28,7 +28,6 @@ SEVEN = (
     "epics, user_stories, acceptance_criteria, requirements, requirement_types, relationship_types, "
     "requirement_relationships"
 )
-RENAMED = [table for table in SEVEN.split(", ") if table != "requirement_relationships"]
 USER = "11111111-1111-4111-8111-111111111111"
 
 
@@ -50,24 +49,6 @@ async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used(
             assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
             assert epics(database) == found
         assert database.is_existing
-
-
-@pytest.mark.parametrize("migration", [1, 3, None])
-def test_the_earlier_system_before_its_migration_4_is_recognised(
-    migration: int | None, existing_settings: Settings, postgres: PostgresServer
-) -> None:
-    noted = f"INSERT INTO schema_migrations VALUES ({migration}, false)"  # noqa: S608 - constants
-    renamed = [f"ALTER TABLE {table} RENAME updated_at TO last_modified" for table in RENAMED]
-    if migration:
-        renamed.append("ALTER TABLE users RENAME updated_at TO last_modified")
-    for statement in (*renamed, noted if migration else "DROP TABLE schema_migrations"):
-        postgres.sql(statement, database=name_of(existing_settings))
-    with opened(existing_settings) as database:
-        failure = failure_of(database)
-        assert database.schema().state == "too_early"
-    assert "earlier requirements system, before its migration 4" in failure.message
-    assert failure.details == (f"its migration is {migration}" if migration else None)
-    assert "to its migration 4 or later" in failure.suggested_actions[0]
 
 
 async def test_prefixes_are_completed_under_a_collation_of_a_language(

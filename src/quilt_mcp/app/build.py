@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -16,7 +15,6 @@ COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FILE = "commit.txt"
 """Written beside this module by src/build_commit.py, when a wheel is built."""
 PACKAGE = Path(__file__).resolve().parents[1]
-GIT_SECONDS = 10.0
 EXTRAS = {"analysis": "crosshair", "demo": "moto", "postgres": "psycopg", "valkey": "redis"}
 """A module of each extra."""
 UV_CACHES = {"archive-v0", "builds-v0", "environments-v2"}
@@ -26,15 +24,14 @@ UV_CACHES = {"archive-v0", "builds-v0", "environments-v2"}
 def find_commit(package: Path = PACKAGE) -> str | None:
     """Return the commit of the sources; None if it is not known.
 
-    It is in a file of the wheel, in the metadata of an installation from a repository, or in the checkout that runs.
-    This can start git, so call it once.
+    It is in a file of the wheel, or in the metadata of an installation from a repository.
 
     Args:
         package: the directory of the package.
     """
     file = package / "app" / FILE
     written = file.read_text(encoding="ascii", errors="replace") if file.is_file() else None
-    return _check(written) or _read_metadata() or _ask_git(package)
+    return _check(written) or _read_metadata()
 
 
 def describe_version(version: str) -> str:
@@ -104,16 +101,3 @@ def _read_origin() -> dict[str, Any]:
     except (PackageNotFoundError, ValueError):
         return {}
     return origin if isinstance(origin, dict) else {}
-
-
-def _ask_git(package: Path) -> str | None:
-    """Return the commit of a checkout of this project. An environment can also be inside of another repository."""
-    root = package.parents[1]
-    if package != root / "src" / "quilt_mcp" or not (root / ".git").exists():
-        return None
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    try:  # the command is constant, but for the path of this file
-        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=GIT_SECONDS)  # noqa: S603 - as above
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return _check(ran.stdout)

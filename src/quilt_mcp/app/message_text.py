@@ -49,12 +49,11 @@ class Refusal:
     """Why a message is not passed on to the MCP library.
 
     Attributes:
-        name, code, message, details: of the error.
+        code, message, details: of the error.
         request_id: the id of the request; None if it has none that can be answered.
         is_request: whether the client waits for an answer.
     """
 
-    name: str
     code: int
     message: str
     details: str | None = None
@@ -67,7 +66,7 @@ class Refusal:
         if self.details:
             error["data"] = {
                 "success": False,
-                "error": self.name,
+                "error": "InvalidUnicode",
                 "message": self.message,
                 "details": self.details,
                 "suggested_actions": [_ADVICE],
@@ -83,7 +82,7 @@ def find_refusal(message: bytes) -> Refusal | None:
     """
     if is_nested_too_deeply(message):
         text = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
-        return Refusal("InvalidMessage", PARSE_ERROR, text)
+        return Refusal(PARSE_ERROR, text)
     if not (_SURROGATE.search(message) or _OTHER_ID.search(message)) and _is_utf8(message):
         return None
     try:
@@ -98,10 +97,10 @@ def find_refusal(message: bytes) -> Refusal | None:
         details = f"{found[0]}: character {found[1]} is not valid."
         text = "The message contains text that is not valid Unicode."
         known = request_id if is_id else None
-        return Refusal("InvalidUnicode", INVALID_PARAMS, text, details, known, is_id and "method" in fields)
+        return Refusal(INVALID_PARAMS, text, details, known, is_id and "method" in fields)
     if "id" not in fields or is_id or str(fields.get("method", "notifications/")).startswith("notifications/"):
         return None
-    return Refusal("InvalidMessage", INVALID_REQUEST, "The id of a request must be a text or an integer.")
+    return Refusal(INVALID_REQUEST, "The id of a request must be a text or an integer.")
 
 
 def _is_utf8(message: bytes) -> bool:

@@ -46,12 +46,11 @@ class Status(TypedDict):
     database: str
     """The file, or the address without user and password."""
     state: State
-    """`current`, `outdated`, `newer`, `empty`, `existing` (the earlier requirements system), `too_early`
-    (that system, before its migration 4) or `unknown`."""
+    """`current`, `outdated`, `newer`, `empty`, `existing` (the earlier requirements system) or `unknown`."""
     revision: str | None
     """The revision of the tables; null if they are not ours."""
     problem: str | None
-    """Why the state is `unknown` or `too_early`, if that is known; null otherwise."""
+    """Why the state is `unknown`; null otherwise."""
     next_steps: list[str]
     """What to do so that the database can be read; empty if it can be."""
     rows: dict[str, int | None]

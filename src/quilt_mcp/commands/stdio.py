@@ -5,7 +5,6 @@
 - Requests in progress when stdin ends are answered, as with `printf ... | quilt-mcp serve`. The library cancels them.
 - A client that asks for `server/discover` can still send `initialize`. The library keeps a connection in the protocol
   of its first request, so the second request starts another connection.
-- Messages that the library refuses or drops have a line in the audit log.
 
 The library uses `sys.stdin.buffer` and `sys.stdout.buffer` as they are if they have no descriptor.
 tests/contract/test_invalid_unicode.py fails if that changes.
@@ -20,25 +19,22 @@ import select
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from threading import Condition, Lock
 
 from fastmcp import FastMCP
-from fastmcp.server.middleware import Middleware
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
 from typing_extensions import Buffer
 
 from quilt_mcp.app.message_text import find_refusal
-from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.startup import start_server
-from quilt_mcp.http.audit import KNOWN_METHODS, AuditLog, AuditRecord, auditing, open_audit_log
-from quilt_mcp.server import QuiltServer
+from quilt_mcp.http.audit import auditing, open_audit_log
 from quilt_mcp.settings import Settings
 
-ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error)"')
+ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 CHUNK = 65_536
 POLL_SECONDS = 0.05
 
@@ -50,8 +46,9 @@ def serve_stdio(demo: str | None = None) -> int:
     settings = Settings()
     client = take_client()
     with start_server(settings, demo) as mcp:
-        with audit_stdio(mcp) as requests:
-            run_stdio(mcp, client, requests, seconds_to_finish=settings.deadline_seconds)
+        log = mcp.app.part(open_audit_log)
+        with auditing(log, mcp, mcp.manager, "stdio") if log.is_on else nullcontext():
+            run_stdio(mcp, client, seconds_to_finish=settings.deadline_seconds)
         return client.status if client else 0
 
 
@@ -123,50 +120,25 @@ def take_client() -> Client | None:
     return Client() if usual else None
 
 
-class Requests(Middleware):
-    """The requests that have no answer yet. Audits those that no other middleware receives."""
+class _Requests:
+    """The requests that have no answer yet."""
 
-    def __init__(self, log: AuditLog) -> None:
-        self._log = log
+    def __init__(self) -> None:
         self._awaited: set[str] = set()
-        self._unseen: list[tuple[str, AuditRecord]] = []
-        """Those that no middleware has received, with their ids. A client can repeat an id, and use 1 beside "1"."""
         self._changed = Condition()  # one thread reads messages, others answer them
-
-    async def on_request(self, context: Context, call_next: Next) -> object:
-        if context.fastmcp_context is not None:
-            self._take(context.fastmcp_context.request_id)
-        return await call_next(context)
-
-    def read(self, line: bytes) -> JSONRPCMessage | None:
-        """Parse a message, as the MCP library does; None if the library drops it."""
-        try:
-            return jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValidationError:
-            if line.strip():
-                self.audit("InvalidMessage")
-            return None
 
     def begin(self, message: JSONRPCMessage | None) -> None:
         with self._changed:
             if isinstance(message, JSONRPCRequest):
                 self._awaited.add(str(message.id))
-                if self._log.is_on:
-                    method = message.method if message.method in KNOWN_METHODS else "unknown"
-                    self._unseen.append((str(message.id), AuditRecord("stdio", subject="local", method=method)))
             elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
                 self._awaited.discard(str((message.params or {}).get("requestId")))
 
     def end(self, line: bytes) -> None:
-        """Note an answer. Audit the request if the MCP library has refused it."""
-        if (answer := ANSWER.match(line)) is None:
-            return
-        number = str(json.loads(answer[1]))
-        if answer[2] == b"error" and (record := self._take(number)) is not None:
-            self.audit(f"JSON-RPC {json.loads(line)['error']['code']}", record)
-        with self._changed:
-            self._awaited.discard(number)
-            self._changed.notify_all()
+        if answer := ANSWER.match(line):
+            with self._changed:
+                self._awaited.discard(str(json.loads(answer[1])))
+                self._changed.notify_all()
 
     @property
     def has_unanswered(self) -> bool:
@@ -179,41 +151,8 @@ class Requests(Middleware):
             while self._awaited and time.monotonic() < until and client.is_there():
                 self._changed.wait(POLL_SECONDS)
 
-    def close(self) -> None:
-        with self._changed:
-            unanswered, self._unseen = self._unseen, []
-        for _, record in unanswered:
-            self.audit("unanswered", record)
 
-    def audit(self, error: str, record: AuditRecord | None = None) -> None:
-        record = record or AuditRecord("stdio", subject="local")
-        record.note_failure("error", error)
-        self._log.write(record)
-
-    def _take(self, number: str) -> AuditRecord | None:
-        with self._changed:
-            found = next((one for one in self._unseen if one[0] == number), None)
-            if found is not None:
-                self._unseen.remove(found)
-            return found and found[1]
-
-
-@contextmanager
-def audit_stdio(mcp: QuiltServer) -> Iterator[Requests]:
-    log = mcp.app.part(open_audit_log)
-    if not log.is_on:
-        yield Requests(log)
-        return
-    requests = Requests(log)
-    mcp.middleware.insert(0, requests)
-    try:
-        with auditing(log, mcp, mcp.manager, "stdio"):
-            yield requests
-    finally:
-        requests.close()
-
-
-def run_stdio(mcp: FastMCP, client: Client | None, requests: Requests, *, seconds_to_finish: float) -> None:
+def run_stdio(mcp: FastMCP, client: Client | None, *, seconds_to_finish: float) -> None:
     """Serve until stdin ends and the requests in progress are answered, which may take the given time.
 
     Without a client, `sys.stdin` and `sys.stdout` are used as they are.
@@ -224,6 +163,7 @@ def run_stdio(mcp: FastMCP, client: Client | None, requests: Requests, *, second
         if client is None:
             run()
             return
+        requests = _Requests()
         messages = _Messages(client, requests, seconds_to_finish=seconds_to_finish)
         sys.stdin = io.TextIOWrapper(messages, encoding="utf-8")
         sys.stdout = _Output(_Answers(client, requests), encoding="utf-8")
@@ -233,10 +173,18 @@ def run_stdio(mcp: FastMCP, client: Client | None, requests: Requests, *, second
         logger.info("the client disconnected before it received all responses")
 
 
+def _parse(line: bytes) -> JSONRPCMessage | None:
+    """Parse a message, as the MCP library does; None if the library drops it."""
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        return None
+
+
 class _Messages(io.BufferedIOBase):
     """The messages that the MCP library reads. They end at the end of each of its connections."""
 
-    def __init__(self, client: Client, requests: Requests, *, seconds_to_finish: float) -> None:
+    def __init__(self, client: Client, requests: _Requests, *, seconds_to_finish: float) -> None:
         self._client = client
         self._requests = requests
         self._seconds_to_finish = seconds_to_finish
@@ -264,10 +212,9 @@ class _Messages(io.BufferedIOBase):
             if refusal := find_refusal(line):
                 logger.warning("a message is refused: %s %s", refusal.message, refusal.details or "")
                 if refusal.is_request:
-                    self._requests.audit(refusal.name)
                     self._client.write(refusal.to_error() + b"\n")
                 continue
-            message = self._requests.read(line)
+            message = _parse(line)
             if self._starts_connection(message):
                 self._requests.wait(self._client, seconds=self._seconds_to_finish)
                 yield b""
@@ -290,7 +237,7 @@ class _Answers(io.BufferedIOBase):
 
     name = "stdout"
 
-    def __init__(self, client: Client, requests: Requests) -> None:
+    def __init__(self, client: Client, requests: _Requests) -> None:
         self._client = client
         self._requests = requests
 

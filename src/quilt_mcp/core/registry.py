@@ -1,8 +1,7 @@
 """The registry: what a resource is, and how a URI finds its resource.
 
 A registry is a dict from URI to `ResourceDefinition`. A URI can be a template of RFC 6570, with segments `{variable}`
-and, at its end, `{?name,name}` for optional parameters. A lookup costs the same
-for any number of resources.
+and, at its end, `{?name,name}` for optional parameters. A lookup costs the same for any number of resources.
 """
 
 import inspect

@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from random import getrandbits
@@ -39,8 +39,6 @@ class Read:
     started: float = field(default_factory=time.perf_counter)
     uri: str = "unknown"
     """The pattern that the URI matches; never a text of the client."""
-    lookup: str = "none"
-    """How it was found: static, template or none."""
     outcome: str = "ok"
     service_ms: int = 0
     calls: Counter[str] = field(default_factory=Counter)
@@ -60,12 +58,12 @@ class Read:
     owner: "Reads | None" = None
 
     def log(self) -> None:
-        """Log one line; at DEBUG also the lookup, the time of the service function and the calls."""
+        """Log one line; at DEBUG also the time of the service function and the calls."""
         fields: dict[str, object] = {"surface": self.surface, "uri": self.uri, "outcome": self.outcome}
         fields |= {"ms": milliseconds_since(self.started), "correlation_id": self.correlation_id}
         fields |= {"caller": self.caller, "rows": self.rows, "failed": ",".join(self.failed) or None}
         if logger.isEnabledFor(logging.DEBUG):
-            fields |= {"lookup": self.lookup, "service_ms": self.service_ms, "calls": dict(self.calls)}
+            fields |= {"service_ms": self.service_ms, "calls": dict(self.calls)}
         shown = {key: value for key, value in fields.items() if value is not None}
         logger.info(" ".join(f"{key}={value}" for key, value in shown.items()), extra={"fields": shown})
 
@@ -87,7 +85,7 @@ class Reads:
         """Yield the current read if nothing uses it yet. Otherwise open one, also for threads that copy the context."""
         if (current := self.current) is not None and not current.is_used:
             current.is_used = True
-            with _describing(current):
+            with _in_own_span(current):
                 yield current
             return
         read = Read(surface, owner=self, is_used=is_used)
@@ -95,9 +93,12 @@ class Reads:
         for begun, _ in self._observers:
             begun(read)
         try:
-            with _describing(read):
+            # a request that nothing uses yet has the span of FastMCP, which a span of ours would hide from it
+            with _in_own_span(read) if is_used else nullcontext():
                 yield read
         finally:
+            if not read.is_used and is_traced():
+                _describe(read, trace.get_current_span())
             read.is_over = True
             _current.reset(token)
             read.log()
@@ -154,23 +155,21 @@ def is_traced() -> bool:
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider) and native_spans_enabled()
 
 
-def _describing(read: Read) -> AbstractContextManager[None]:
-    return _described(read) if is_traced() else nullcontext()
-
-
 @contextmanager
-def _described(read: Read) -> Iterator[None]:
-    # What nothing uses yet has FastMCP's span of the request. A child of it would hide it from FastMCP.
-    was_used = read.is_used
-    with span("read") if was_used else nullcontext(trace.get_current_span()) as own:
+def _in_own_span(read: Read) -> Iterator[None]:
+    with span("read") as own:
         try:
             yield
         finally:
-            if read.is_used == was_used:  # else another span describes it
-                shown = ("uri", "surface", "outcome", "correlation_id")
-                own.set_attributes({f"mcp.read.{name}": getattr(read, name) for name in shown})
-                if read.outcome not in DONE:
-                    own.set_status(trace.StatusCode.ERROR)
+            _describe(read, own)
+
+
+def _describe(read: Read, own: trace.Span) -> None:
+    """Write into a span how a read has ended."""
+    shown = ("uri", "surface", "outcome", "correlation_id")
+    own.set_attributes({f"mcp.read.{name}": getattr(read, name) for name in shown})
+    if read.outcome not in DONE:
+        own.set_status(trace.StatusCode.ERROR)
 
 
 def count_call(system: str) -> None:

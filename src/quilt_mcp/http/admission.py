@@ -4,14 +4,12 @@ The middleware RateLimit counts an HTTP request before its body is read. Reads t
 Each process counts concurrent reads by itself.
 """
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
-from weakref import WeakKeyDictionary
 
 from fastmcp.server.dependencies import get_http_request
 
@@ -57,7 +55,7 @@ class Admission:
     def __init__(self, settings: HTTPSettings) -> None:
         self._settings = settings
         self._reading = Places(settings.concurrent_reads)
-        self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, RateLimiter] = WeakKeyDictionary()
+        self._limiter: RateLimiter | None = None
         self._observers: list[Callable[[Event], None]] = []
 
     @asynccontextmanager
@@ -91,7 +89,7 @@ class Admission:
         """
         if who.is_local or self._settings.is_unlimited:
             return
-        if wait := await self._limiter().hit(who.key):
+        if wait := await self._open_limiter().hit(who.key):
             self.note("rate_limit")
             raise TooManyRequests(
                 "Rate limit exceeded.", retry_after_seconds=wait, details=f"at most {self._settings.rate_limit}"
@@ -110,22 +108,21 @@ class Admission:
             self._observers.remove(observer)
 
     async def close(self) -> None:
-        """Close the connections of the running event loop to the shared state."""
-        if limiter := self._limiters.pop(asyncio.get_running_loop(), None):
-            await limiter.close()
+        """Close the connections to the shared state. The next use opens new ones."""
+        if self._limiter is not None:
+            await self._limiter.close()
 
-    def _limiter(self) -> "RateLimiter":
-        loop = asyncio.get_running_loop()
-        if loop not in self._limiters:
+    def _open_limiter(self) -> "RateLimiter":
+        if self._limiter is None:
             url, pool = self._settings.state_url, None
             if url is not None:
                 pool = import_module("quilt_mcp.http.shared_state").open_pool(url.get_secret_value())
             module = import_module("quilt_mcp.http.rate_limiter")  # it imports limits
-            self._limiters[loop] = cast(
+            self._limiter = cast(
                 "RateLimiter",
                 module.RateLimiter(self._settings.rate_limit, pool, failed=lambda: self.note("shared_state_failure")),
             )
-        return self._limiters[loop]
+        return self._limiter
 
 
 def short_hash(who: Identity) -> str:

@@ -379,10 +379,11 @@ class StreamLimit(Layer):
         await self.app(scope, receive, send)
 
     async def _pass_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the events of a stream. Count those that the client does not read, and its messages without one."""
         stream = _Stream()
 
         async def send_noting(message: Message) -> None:
-            if not stream.session:
+            if not stream.session:  # the first event is the address for messages, which ends with ?session_id=…
                 stream.session = _find_session(message.get("body", b"").strip().rpartition(b"?")[2])
                 self._streams |= {stream.session: stream} if stream.session else {}
             stream.sending += 1

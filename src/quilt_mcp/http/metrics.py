@@ -3,19 +3,19 @@
 Only servers over HTTP import this module, because it imports prometheus_client. Each label has few values, all of which
 are in the code: URIs are patterns of the registry, and no label identifies a caller. For several processes, the
 environment variable MULTIPROCESS must name a directory before this module is imported. Each process then writes its
-values to files there, and each can report the sums. prometheus_client keeps the files of each process forever, so the
-files of processes that have ended are added up.
+values to files there, and each can report the sums. prometheus_client names the files by process and keeps them
+forever. Here they have numbers, and a process that starts continues the counters of one that has ended.
 """
 
+import itertools
 import os
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import get_args
+from typing import IO, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -26,8 +26,8 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
     generate_latest,
+    values,
 )
-from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from quilt_mcp import __version__
@@ -39,9 +39,6 @@ from quilt_mcp.http.admission import Admission, Event
 if sys.platform != "win32":  # which has no workers
     import fcntl
 
-SUMS = ("counter", "histogram")
-ENDED = "ended"
-"""Stands for the number of a process in the names of the files with the sums of all processes that ended."""
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 OTHER = "other"
 UNKNOWN = "unknown"
@@ -73,6 +70,9 @@ class Metrics:
         self.commit = commit
         self._uris = NO_PATTERNS | set(uris)
         self._waiting = waiting
+        if directory := os.environ.get(MULTIPROCESS):
+            number, self._lock = _take_number(Path(directory))
+            values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]  # of prometheus_client
         own = self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=own)
@@ -105,9 +105,6 @@ class Metrics:
     @contextmanager
     def watching(self, reads: Reads, admission: Admission) -> Iterator[None]:
         """Count the reads and events of a server until the context ends."""
-        if directory := os.environ.get(MULTIPROCESS):  # a worker that starts can replace one that has ended
-            with _without_ended_processes(Path(directory)):
-                pass
         with (
             reads.observe(self._end, begun=self._begin),
             admission.observe(lambda event: self._events.labels(event).inc()),
@@ -122,10 +119,12 @@ class Metrics:
         directory = os.environ.get(MULTIPROCESS)
         if not directory:
             return generate_latest(self._registry)
-        with _without_ended_processes(Path(directory)):
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no annotation here
-            return generate_latest(registry)
+        for number in {path.stem for path in Path(directory).glob("*.lock")}:
+            with suppress(BlockingIOError):
+                _lock_number(Path(directory), number).close()  # which removes what a process that has ended left
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no annotation here
+        return generate_latest(registry)
 
     def _show_zeros(self) -> None:
         """Create the counters that should stay at zero, because alerts cannot detect the first increase otherwise."""
@@ -162,45 +161,26 @@ def _limit_label(value: str, known: Collection[str], other: str = OTHER) -> str:
     return value if value in known else other
 
 
-@contextmanager
-def _without_ended_processes(directory: Path) -> Iterator[None]:
-    """Add up the counters of the processes that ended, and remove their gauges. No other process does so meanwhile."""
-    with (directory / "lock").open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for path in directory.glob("gauge_live*.db"):
-            if _has_ended(path):
-                path.unlink()
-        for kind in SUMS:
-            if ended := [path for path in directory.glob(f"{kind}_*.db") if _has_ended(path)]:
-                _add_up(kind, ended, directory)
-        yield
+def _take_number(directory: Path) -> tuple[str, IO[bytes]]:
+    """Take the first number that no running process has. Return it and its lock, which ends with the process."""
+    for number in map(str, itertools.count()):
+        with suppress(BlockingIOError):
+            return number, _lock_number(directory, number)
+    raise AssertionError("the numbers have no end")
 
 
-def _has_ended(path: Path) -> bool:
-    number = path.stem.rpartition("_")[2]
-    if number == ENDED:
-        return False
+def _lock_number(directory: Path, number: str) -> IO[bytes]:
+    """Lock a number, and remove the gauges of the process that had it.
+
+    Raises:
+        BlockingIOError: a running process has it.
+    """
+    lock = (directory / f"{number}.lock").open("wb")
     try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # the id belongs to another user's process now
-        return False
-    return False
-
-
-def _add_up(kind: str, ended: list[Path], directory: Path) -> None:
-    before, new = directory / f"{kind}_{ENDED}.db", directory / f"{kind}_{ENDED}.new"
-    sums: defaultdict[str, float] = defaultdict(float)
-    for path in (*ended, *([before] if before.exists() else [])):
-        # prometheus_client has no annotations here
-        for key, value, _, _ in MmapedDict.read_all_values_from_file(path):  # type: ignore[no-untyped-call]  # of prometheus_client
-            sums[key] += value
-    new.unlink(missing_ok=True)
-    written = MmapedDict(new)  # type: ignore[no-untyped-call]  # the library has no annotations here
-    for key, value in sums.items():
-        written.write_value(key, value, 0.0)  # type: ignore[no-untyped-call]  # of prometheus_client
-    written.close()  # type: ignore[no-untyped-call]  # of prometheus_client
-    new.replace(before)
-    for path in ended:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise
+    for path in directory.glob(f"gauge_live*_{number}.db"):
         path.unlink()
+    return lock

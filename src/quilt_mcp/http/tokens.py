@@ -12,8 +12,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from contextvars import Context
 from http import HTTPStatus
 from typing import Any, TypeGuard
@@ -248,9 +247,7 @@ class IntrospectionVerifier(TokenVerifier):
         super().__init__(required_scopes=required_scopes)
         self._issuer = issuer
         self._audience = audience
-        self._endpoint = _Endpoint(
-            introspection_url, client_id, client_secret, connections=questions, seconds=answer_seconds
-        )
+        self._endpoint = _Endpoint(introspection_url, client_id, client_secret, seconds=answer_seconds)
         # apart, so that invalid tokens displace no valid ones; the keys are hashes
         self._accepted: TTLCache[bytes, AccessToken] = TTLCache(cached_tokens, cache_seconds)
         self._refused: TTLCache[bytes, bool] = TTLCache(cached_tokens, cache_seconds)
@@ -327,19 +324,16 @@ class IntrospectionVerifier(TokenVerifier):
 
 
 class _Endpoint:
-    """The issuer's endpoint. Its connections are closed when no question is left, so there is nothing to close.
+    """The issuer's endpoint. Each question has its own connection, so there is nothing to close.
 
     Attributes:
         answered_at: when it answered, in seconds of the monotonic clock; minus infinity if the last question failed.
     """
 
-    def __init__(self, url: str, client_id: str, client_secret: str, *, connections: int, seconds: float) -> None:
+    def __init__(self, url: str, client_id: str, client_secret: str, *, seconds: float) -> None:
         self._url, self._seconds = url, seconds
         self._auth = httpx2.BasicAuth(client_id, client_secret)
-        self._limits = httpx2.Limits(max_connections=connections)
         self._tls = httpx2.create_ssl_context()  # to load the certificate authorities takes longer than a request
-        self._client: httpx2.AsyncClient | None = None
-        self._asking = 0
         self._has_failed = False
         self.answered_at = -math.inf
 
@@ -353,7 +347,7 @@ class _Endpoint:
         try:
             async with (
                 asyncio.timeout(self._seconds),
-                self._connect() as client,
+                httpx2.AsyncClient(auth=self._auth, verify=self._tls, timeout=self._seconds) as client,
                 client.stream("POST", self._url, data=form, headers={"Accept": "application/json"}) as response,
             ):
                 content = await _read(response)
@@ -366,21 +360,6 @@ class _Endpoint:
             raise
         self._has_failed, self.answered_at = False, time.monotonic()
         return content
-
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[httpx2.AsyncClient]:
-        if self._client is None:
-            self._client = httpx2.AsyncClient(
-                auth=self._auth, verify=self._tls, limits=self._limits, timeout=self._seconds
-            )
-        client, self._asking = self._client, self._asking + 1
-        try:
-            yield client
-        finally:
-            self._asking -= 1
-            if not self._asking:
-                self._client = None
-                await client.aclose()
 
     def _note_failure(self, reason: str) -> None:
         if not self._has_failed:

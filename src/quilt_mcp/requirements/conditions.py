@@ -41,17 +41,11 @@ class Scope:
     projects: tuple[str, ...] | None = None
 
 
-def restrict(
-    project_id: ColumnElement[str], scope: Scope, dialect: str, *, by_index: bool = True
-) -> list[ColumnElement[bool]]:
-    """Return the WHERE conditions that limit rows to a scope; none if the scope includes all projects.
-
-    SQLite finds the rows by their project. If the scope includes many of them, it is faster to read all rows in their
-    order: not `by_index`.
-    """
+def restrict(project_id: ColumnElement[str], scope: Scope, dialect: str) -> list[ColumnElement[bool]]:
+    """Return the WHERE conditions that limit rows to a scope; none if the scope includes all projects."""
     if scope.projects is None:  # as in a database of the earlier system, where tables have no project_id
         return []
-    return [match_any(project_id if by_index else hide(project_id, dialect), scope.projects, dialect)]
+    return [match_any(project_id, scope.projects, dialect)]
 
 
 def match_any(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> ColumnElement[bool]:

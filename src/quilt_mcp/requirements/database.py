@@ -1,12 +1,12 @@
 """The requirements database: connections to read and to write, and its schema."""
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
 from threading import Lock
 
-from sqlalchemy import Connection, Inspector, column, func, inspect, select, table, update
+from sqlalchemy import Connection, inspect, update
 from sqlalchemy.exc import DBAPIError
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
@@ -32,7 +32,6 @@ _EXISTING = {
     )
 }
 """The columns of the earlier requirements system, by table."""
-_RENAMED_FROM, _RENAMED = "last_modified", "updated_at"
 
 
 def examine(connection: Connection) -> Schema:
@@ -44,30 +43,9 @@ def examine(connection: Connection) -> Schema:
     if not found & set(tables.metadata.tables):
         return Schema("empty")
     missing = missing_columns(inspector, _EXISTING)
-    if _is_too_early(inspector, missing):
-        return Schema("too_early", problem=_find_migration(connection, found))
     if missing or connection.dialect.name != "postgresql":
         return Schema("unknown", problem=", ".join(missing) or "a PostgreSQL database")
     return Schema("existing")
-
-
-def _is_too_early(inspector: Inspector, missing: Collection[str]) -> bool:
-    """Return whether the tables are older than migration 4 of the earlier system, which renamed a column of each."""
-    lacking = {name.removesuffix(f".{_RENAMED}") for name in missing if name.endswith(f".{_RENAMED}")}
-    return (
-        len(lacking) == len(missing)
-        and lacking >= {entities.name for entities in tables.BY_KIND.values()}
-        and all(_RENAMED_FROM in {str(one["name"]) for one in inspector.get_columns(name)} for name in lacking)
-    )
-
-
-def _find_migration(connection: Connection, found: Collection[str]) -> str | None:
-    """Return the migration of the earlier system that the tables have; None if the user may not read it."""
-    name = "schema_migrations"
-    if name not in found or not connection.scalar(select(func.has_table_privilege(name, "SELECT"))):
-        return None
-    version = connection.scalar(select(func.max(column("version"))).select_from(table(name)))
-    return version and f"its migration is {version}"
 
 
 def require_readable(schema: Schema) -> None:
@@ -78,15 +56,6 @@ def require_readable(schema: Schema) -> None:
         raise ResourceExecutionError("The requirements database has no tables yet.", suggested_actions=[MIGRATE])
     if schema.state == "unknown":
         raise FAILURES.make(FOREIGN, schema.problem and f"missing: {schema.problem}")
-    if schema.state == "too_early":
-        raise ResourceExecutionError(
-            "The requirements database belongs to the earlier requirements system, before its migration 4.",
-            details=schema.problem,
-            suggested_actions=[
-                "Migrate it with that system to its migration 4 or later. quilt-mcp never changes its tables.",
-                "Or set QUILT_MCP_DATABASE_URL to another database.",
-            ],
-        )
     if schema.state == "newer":
         raise FAILURES.make(NEWER, f"schema {schema.revision}; this version supports up to {MIGRATIONS.newest}")
     raise ResourceExecutionError(

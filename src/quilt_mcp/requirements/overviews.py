@@ -15,7 +15,7 @@ from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.conditions import Conditions, Selection, restrict
+from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
@@ -66,7 +66,7 @@ def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]
         return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
     if category == "criteria_without_requirements":
         # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
-        visible = restrict(requirements.c.project_id, reader.scope, reader.dialect, by_index=False)
+        visible = restrict(hide(requirements.c.project_id, reader.dialect), reader.scope, reader.dialect)
         return {ACCEPTANCE_CRITERIA: ~exists(requirements.c.acceptance_criteria_id).where(refers, *visible)}
     if category == "requirements_without_criterion":
         return {REQUIREMENT: ~exists().where(refers, *reader.restrict(acceptance_criteria))}
@@ -76,10 +76,6 @@ def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]
         for kind in KINDS
         if kind.parent
     }
-
-
-_NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
-"""The categories with conditions on columns that are not in the index of a project's entities."""
 
 
 def find_filter(reader: Reader, epic: EntityId | None, project: str | None) -> Filter:
@@ -153,12 +149,7 @@ def _read_gap(  # noqa: PLR0917 - one caller
         for kind in conditions.keys() - totals.keys():
             totals[kind] = reader.count_entities(kind, limited.limit(kind))
         total = sum([totals[kind] for kind in conditions])
-        needs_rows = category in _NEEDS_ROWS
-        counts = [
-            _count(reader, limited, kind, lacks, totals[kind], needs_rows=needs_rows)
-            for kind, lacks in conditions.items()
-        ]
-        count = sum(counts)
+        count = sum([reader.count_entities(kind, lacks) for kind, lacks in conditions.items()])
     found: list[tuple[str, BriefEntity]] = []
     for kind, of_kind in conditions.items() if count else ():
         if len(found) <= limit:
@@ -172,17 +163,6 @@ def _read_gap(  # noqa: PLR0917 - one caller
         "rest": None,
     }
     return gap, _Position(count, total, found[limit - 1][0]) if len(found) > limit else None
-
-
-def _count(reader: Reader, limited: Filter, kind: Kind, conditions: Conditions, total: int, *, needs_rows: bool) -> int:
-    """Return the number of entities of a kind that meet conditions.
-
-    If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would otherwise
-    read them project by project, which takes several times as long as for an administrator.
-    """
-    is_scope = reader.scope.projects is not None and limited == Filter()
-    by_index = not (needs_rows and is_scope and reader.sees_many(kind, total))
-    return reader.count_entities(kind, conditions, by_index=by_index)
 
 
 def _read_kind(

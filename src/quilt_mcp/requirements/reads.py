@@ -106,8 +106,6 @@ A = TypeVar("A")
 
 
 _NULL: ColumnElement[object] = literal_column("NULL")
-_FEW = 8
-"""SQLite reads an eighth of the rows by an index about as fast as all rows in their order."""
 
 
 class Title(NamedTuple):
@@ -229,15 +227,10 @@ class Reader:
         """Return the SELECT of all entities of a kind that the caller may see, in one line each."""
         return select(*brief_columns(kind), *more).where(*self.restrict(BY_KIND[kind.name]))
 
-    def count_entities(self, kind: Kind, conditions: Sequence[ColumnElement[bool]], *, by_index: bool = True) -> int:
+    def count_entities(self, kind: Kind, conditions: Sequence[ColumnElement[bool]]) -> int:
         """Return the number of entities of a kind that meet these conditions and that the caller may see."""
         table = BY_KIND[kind.name]
-        visible = restrict(table.c.project_id, self.scope, self.dialect, by_index=by_index)
-        return self.count(table, [*visible, *conditions])
-
-    def sees_many(self, kind: Kind, count: int) -> bool:
-        """Return whether this number is a large part of all entities of a kind, also of those outside the scope."""
-        return count * _FEW > self.count(BY_KIND[kind.name], [])
+        return self.count(table, [*self.restrict(table), *conditions])
 
     def execute(self, statement: Statement, parameters: Mapping[str, object] | None = None) -> list[AnyRow]:
         """Return the rows of a statement. The caller restricts it."""

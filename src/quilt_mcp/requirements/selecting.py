@@ -323,7 +323,7 @@ class SelectedPages(Generic[A]):
         self._table = BY_KIND[collection.kind.name]
         self._parent = parent
         self._thresholds = thresholds
-        self._given, self._selection = selection, self._include_scope(selection)
+        self._selection = self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
         self._sort = selection.sort or (Sort("updated_at") if selection.updated_since else None)
         self._is_descending = self._sort is not None and self._sort.descending
@@ -336,7 +336,7 @@ class SelectedPages(Generic[A]):
 
     def read(self, cursor: str | None, limit: int) -> Page[A]:
         scope = self._reader.scope
-        tag = cursors.compute_tag(self._collection.kind.segment, self._parent, self._given, scope)
+        tag = cursors.compute_tag(self._collection.kind.segment, self._parent, self._selection, scope)
         mark, lead = decode_mark(cursor, self.sort_key, tag), self._find_lead()
         total = mark.total if mark else self._reader.count(self._table, self._limit(self._selection, {lead}))
         if total == 0:

@@ -77,11 +77,11 @@ LinkName = Literal["parent", "criterion", "child", "requirement", "relationship"
 Direction = Literal["outgoing", "incoming"]
 _NAMES: tuple[LinkName, ...] = get_args(LinkName)
 _DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
-_DOWNWARDS = [
-    (EPIC, USER_STORY),
-    (USER_STORY, ACCEPTANCE_CRITERIA),
-    (USER_STORY, REQUIREMENT),
-    (ACCEPTANCE_CRITERIA, REQUIREMENT),
+_DOWNWARDS: list[tuple[Kind, Kind, LinkName]] = [
+    (EPIC, USER_STORY, "child"),
+    (USER_STORY, ACCEPTANCE_CRITERIA, "child"),
+    (USER_STORY, REQUIREMENT, "child"),
+    (ACCEPTANCE_CRITERIA, REQUIREMENT, "requirement"),
 ]
 
 
@@ -163,7 +163,7 @@ class LinkReader:
     def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
         by_id = {node.id: node for node in nodes}
         found = [FoundLinks(self._read_upwards(nodes, known), None)]
-        found += [self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]
+        found += [self._read_downwards(by_id, *kinds_and_name) for kinds_and_name in _DOWNWARDS]
         found += [self._read_relationships(by_id, direction) for direction in _DIRECTIONS]
         links = sorted((link for one in found for link in one.links), key=lambda link: link.position)
         return FoundLinks(links, min((one.read_until for one in found if one.read_until), default=None))
@@ -190,16 +190,14 @@ class LinkReader:
         rows = self._reader.execute(self._reader.select_briefs(kind).where(is_wanted))
         return [build_node(kind, row, is_below=False) for row in rows]
 
-    def _read_downwards(self, nodes: Mapping[str, Node], parent: Kind, kind: Kind) -> FoundLinks:
-        """Read the links from the start and its descendants to their children, and to requirements of criteria."""
-        ids = [node.id for node in nodes.values() if node.kind is parent and node.is_below]
-        name: LinkName = "child" if kind.parent == parent.name else "requirement"
-        table = BY_KIND[kind.name]
-        statement = self._reader.select_briefs(kind)
-        rows, until = self._read_rows(nodes, statement, ids, table.c[f"{parent.name}_id"], table.c.id)
-        return FoundLinks(
-            [Link(nodes[row.source_id], build_node(kind, row, is_below=True), name) for row in rows], until
-        )
+    def _read_downwards(self, nodes: Mapping[str, Node], upper: Kind, lower: Kind, name: LinkName) -> FoundLinks:
+        """Read the links from one kind down to another, of the start and its descendants only."""
+        ids = [node.id for node in nodes.values() if node.kind is upper and node.is_below]
+        columns = BY_KIND[lower.name].c
+        statement = self._reader.select_briefs(lower)
+        rows, until = self._read_rows(nodes, statement, ids, columns[f"{upper.name}_id"], columns.id)
+        links = [Link(nodes[row.source_id], build_node(lower, row, is_below=True), name) for row in rows]
+        return FoundLinks(links, until)
 
     def _read_relationships(self, nodes: Mapping[str, Node], direction: Direction) -> FoundLinks:
         ids = [node.id for node in nodes.values() if node.kind is REQUIREMENT]

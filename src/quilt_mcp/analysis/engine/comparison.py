@@ -364,9 +364,9 @@ def _describe(outcome: Returned | Raised, names: Mapping[str, object]) -> str:
 
 
 def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: list[Exploration]) -> "ComparisonResult":
-    last = explorations[-1]
-    open_ends = (one.end for one in explorations if one.end is not End.ALL_PATHS)
-    end = End.STOPPED if last.end is End.STOPPED else next(open_ends, End.ALL_PATHS)  # a difference ends the search
+    last, ends = explorations[-1], [one.end for one in explorations]
+    # a difference is an answer, whatever was left open before it; equivalence needs that nothing was left open
+    end = End.STOPPED if End.STOPPED in ends else next((one for one in ends if one is not End.ALL_PATHS), End.ALL_PATHS)
     if end is End.ALL_PATHS and not any(one.decided for one in explorations):
         raise AnalysisRefused(
             "PreconditionNeverMet", "No arguments satisfy the preconditions of both functions. Weaken them."

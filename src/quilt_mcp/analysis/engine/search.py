@@ -78,11 +78,11 @@ class _Explorer:
         self._found = Exploration()
         self._started = time.perf_counter()
         self._candidates = Candidates(signature, scope.literals, scope.seed)
-        self._before = before = watch.state()
+        self._before = before = watch.state()  # of the module, which runs can change
         chance = Random(scope.seed)  # noqa: S311 - it protects nothing
         self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
         self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
-        self._held = _find_reason(signature, self._candidates, scope)
+        self._held = _find_reason(signature, self._candidates, scope)  # why nothing may be claimed, if so
         self._is_plain = has_only_plain_values(signature)
 
     def run(self) -> Exploration:

@@ -574,6 +574,7 @@ def write_difference(
 def _compare_arguments(
     text: _Text, subjects: tuple[Subject, Subject], arguments: BoundArguments, old_module: str | None
 ) -> list[str]:
+    """Return the lines of a test that both calls leave their arguments equal. Each call gets its own ones."""
     lines, sides = [], []
     for subject, prefix, module in zip(subjects, ("left", "right"), (old_module, None), strict=True):
         variables = {name: f"{prefix}_{name}" for name in arguments.arguments}
@@ -581,7 +582,7 @@ def _compare_arguments(
         lines.append(_write_side(text, subject, arguments, module, variables))
         sides.append(f"({', '.join(variables.values())},)")
     if text.writer.used_sequence:
-        raise Unwritable  # such functions are never equal
+        raise Unwritable  # the test would make two functions, which are never equal
     return [*lines, f"assert {sides[0]} == {sides[1]}"]
 
 

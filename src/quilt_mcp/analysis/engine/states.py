@@ -367,7 +367,7 @@ def _list_parts(value: object, own: Collection[str]) -> list[object]:
 
 
 def _has_hidden_state(value: object, changed: Collection[str], own: Collection[str]) -> bool:
-    """Return whether functions share a changeable value that has no name: in defaults, closures and attributes."""
+    """Return whether a call can change what a later one finds and no name shows: in defaults, closures, attributes."""
     waiting, seen = [value], set[int]()
     while waiting:
         one = waiting.pop()

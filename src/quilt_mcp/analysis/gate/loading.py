@@ -213,21 +213,20 @@ class ProjectFiles:
         if name in self._running and name not in self._facades:
             raise ImportError("the files import each other")
         if name in self._admitted and name not in self.modules and name not in self._running:
-            self._running.add(name)
-            before = sys.modules.get(MODULE_NAME)
+            importer = sys.modules.get(MODULE_NAME)  # whose place the file takes while it runs
             admitted = self._admitted[name]
+            self._running.add(name)
             self.modules[name] = module = load_module(
                 admitted.source, self._policy, admitted.tree, files=self, file_name=f"{FOLDER}{name}.py"
             )
             resolve_annotations(module)
             self.load_imports(admitted.tree)
             self._running.discard(name)
-            if before is not None:
-                sys.modules[MODULE_NAME] = before
-            facade = self._facades.setdefault(name, ModuleType(name))
+            if importer is not None:
+                sys.modules[MODULE_NAME] = importer
             public = {one: value for one, value in vars(module).items() if not one.startswith("_")}
-            vars(facade).update(public)
-            vars(facade)["__all__"] = sorted(public)
+            facade = self._facades.setdefault(name, ModuleType(name))
+            vars(facade).update(public, __all__=sorted(public))
         return self._facades[name]
 
     def load_imports(self, tree: ast.Module) -> None:

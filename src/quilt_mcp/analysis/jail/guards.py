@@ -68,7 +68,7 @@ def _check_annotation(text: object, policy: Policy) -> None:
     check_text(text, policy)
 
 
-def _check_field(cls: type, name: object) -> None:
+def _check_field(cls: type, name: object) -> None:  # methods are written with the name, and class patterns read it
     if type(name) is not str or not (name.isidentifier() and name.isascii()) or name.startswith("__"):
         raise Refused("dunder")
     if name in INTERNAL_NAMES or is_sunder(name):

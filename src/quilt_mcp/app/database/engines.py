@@ -42,11 +42,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from quilt_mcp.app.database.failures import MISCONFIGURED, NO_LOGIN, TOO_SLOW, UNREACHABLE, DatabaseFailures
-from quilt_mcp.app.database.file_changes import OPENED, WatchedFile, discard_connections
+from quilt_mcp.app.database.file_changes import OpenedFile
 from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.errors import ResourceExecutionError, find_failure
 
-State = Literal["empty", "current", "outdated", "newer", "existing", "too_early", "unknown"]
+State = Literal["empty", "current", "outdated", "newer", "existing", "unknown"]
 
 
 class Schema(NamedTuple):
@@ -54,9 +54,9 @@ class Schema(NamedTuple):
 
     Attributes:
         state: `current`, `outdated` and `newer` are ours, by their revision; `existing` is an earlier system's, which
-            can be read as it is; `too_early` is that system's, before it can be read; `unknown` is something else.
+            can be read as it is; `unknown` is something else.
         revision: the revision, for tables of ours.
-        problem: for unknown tables, what is missing; for tables that are too early, their migration.
+        problem: for unknown tables, what is missing.
     """
 
     state: State
@@ -252,8 +252,7 @@ class Storage:
         failures: of this database.
         seconds: the limit for connecting, for a free connection, and for each statement.
         patient: let statements take as long as they need, as a migration does.
-        keeps_connections: keep connections open for the next use. A kept connection to a file notices that the file was
-            replaced or moved.
+        keeps_connections: keep connections to PostgreSQL open for the next use. Those to a file are never kept.
         schema: where PostgreSQL has the tables, if it is not on the search path.
 
     Attributes:
@@ -277,13 +276,12 @@ class Storage:
         self.file = Path(parsed.database or "") if parsed.drivername == _SQLITE else None
         self._local = "".join(f"; SET LOCAL {one}" for one in _list_limits(schema, None if patient else seconds))
         pool: dict[str, Any] = {"poolclass": NullPool}
-        if keeps_connections:
+        if keeps_connections and not self.file:
             pool = {"pool_size": _CONNECTIONS, "max_overflow": _MORE_CONNECTIONS, "pool_timeout": seconds}
         self.engine = create_engine(parsed, hide_parameters=True, **pool)
         self._is_closed = False
         if self.file:
-            watched = WatchedFile(self.file, failures) if keeps_connections else None
-            _prepare_sqlite(self.engine, self.file, seconds, watched)
+            _prepare_sqlite(self.engine, self.file, seconds, failures)
         else:
             prepare_postgresql(self.engine, failures, seconds, patient=patient)
 
@@ -368,12 +366,12 @@ def _list_limits(schema: str | None, seconds: float | None) -> list[str]:
     return [*limits, "datestyle = ISO", "timezone = 'UTC'", *([f"search_path = {schema}"] if schema else [])]
 
 
-def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: WatchedFile | None) -> None:
+def _prepare_sqlite(engine: Engine, path: Path, seconds: float, failures: DatabaseFailures) -> None:
     # only `make_file` creates files, with the right mode
-    uri = f"{path.absolute().as_uri()}?mode=rw"
+    uri, file = f"{path.absolute().as_uri()}?mode=rw", OpenedFile(path, failures)
 
-    def connect(_: Dialect, entry: ConnectionPoolEntry, *__: object) -> DBAPIConnection:
-        entry.info[OPENED] = watched and watched.note_opening()
+    def connect(*_: object) -> DBAPIConnection:
+        file.note_opening()
         connection = sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False, isolation_level=None)
         try:
             for pragma in _SQLITE_PRAGMAS:
@@ -384,9 +382,6 @@ def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: Watched
         return cast("DBAPIConnection", connection)
 
     event.listen(engine, "do_connect", connect)
-    event.listen(engine, "handle_error", discard_connections)
-    if watched:
-        watched.watch(engine)
 
 
 def _begin_sqlite(connection: Connection, *, writes: bool) -> None:

@@ -105,11 +105,11 @@ NOT_ALLOWED = _Problem(
     ResourceExecutionError, "The user in {setting} is not allowed to do this in the {name}.", ("{grant}",)
 )
 REPLACED = _Problem(
-    ResourceExecutionError,
-    "The file of the {name} was replaced while this server had it open.",
+    Unavailable,
+    "The file of the {name} was replaced, and a log lies beside it: it is in use, or the log is that of the old file.",
     (
-        "Delete the -wal, -shm and -journal files of the old file, then repeat the call.",
-        "If other processes can use the new file already, stop them and this server first.",
+        "Repeat the call. If it fails again, stop the other processes that use the file.",
+        "If none uses it, delete the -wal, -shm and -journal files beside it.",
     ),
 )
 TOO_SLOW = _Problem(

@@ -1,12 +1,10 @@
 """The references of an import: records are matched with rows of the database, and links and relationships checked."""
 
-import sqlite3
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from itertools import combinations
-from operator import itemgetter
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
 from sqlalchemy import Connection, exists, select, update
 
@@ -32,7 +30,6 @@ _USES = {
     "relationship_types": tables.requirement_relationships.c.relationship_type_id,
 }
 """The tables of types, and the columns that refer to them."""
-_SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
 
 
 def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
@@ -42,29 +39,22 @@ def match_records(connection: Connection, spool: Spool, rejections: Rejections, 
             matching = _Matching(connection, spool, rejections, table, updates=updates)
             for column in list_unique(table):  # the ID first: `_match_row` asks which rows the file contains
                 matching.match_column(column)
-    _compare_kinds(connection, spool, rejections)
+    # the search and the links of a trace have only IDs, so no two entities share one, whatever their kinds
+    kinds = [kind for kind in model.KINDS if spool.counts[kind.name]]
+    if kinds and has_entities(connection):
+        _compare_kinds(kinds, connection, spool, rejections)
 
 
-def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections) -> None:
-    """Reject entities with the ID of an entity of another kind. The search and the links of a trace have only IDs."""
-    present = [kind for kind in model.KINDS if spool.counts[kind.name]]
-    for two in combinations(present, 2):
-        few, many = sorted(two, key=lambda kind: spool.counts[kind.name])
-        for lines in spool.list_shared_ids(few.table, many.table):
-            (before, kind), (line, _) = sorted(zip(lines, (few, many), strict=True), key=itemgetter(0))
-            where = f"The {kind.title.lower()} in line {before}"
-            rejections.add(line, "id", _SAME_ID.format(where=where))
-    if not present or not has_entities(connection):
-        return
-    for kind in present:
+def _compare_kinds(kinds: list[model.Kind], connection: Connection, spool: Spool, rejections: Rejections) -> None:
+    """Reject new entities with the ID of an entity of another kind in the database."""
+    for kind in kinds:
         for keys in spool.list_keys(f"{kind.table}.id"):
-            new = {key.key: key.line for key in keys}
-            for row_id in spool.find_stored(kind.table, new):
-                del new[row_id]  # the row of a kind has no ID of another kind
+            lines = {key.key: key.line for key in keys}
+            new = lines.keys() - spool.find_stored(kind.table, lines)
             for row_id, other, reference in find_entries(connection, new) if new else ():
                 if other != kind.name:
-                    where = f"{reference} in the database"
-                    rejections.add(new[row_id], "id", _SAME_ID.format(where=where))
+                    reason = f"{reference} in the database has the same ID. Use another ID, or leave it out."
+                    rejections.add(lines[row_id], "id", reason)
 
 
 def has_entities(connection: Connection) -> bool:
@@ -275,7 +265,7 @@ def check_relationships(resolver: LinkResolver) -> None:
         return
     _add_stored_edges(resolver.connection, spool, rejections)
     for name, type_id in resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS)).items():
-        for line in _Graph(spool.connection, type_id).find_cycles():
+        for line in _find_cycles(spool.list_edges(type_id)):
             reason = f"The relationship {name} forms a cycle with others. Remove one of them."
             rejections.add(line, _FIELD, reason)
 
@@ -293,70 +283,21 @@ def _add_stored_edges(connection: Connection, spool: Spool, rejections: Rejectio
                 rejections.add(line, _FIELD, _STORED)
 
 
-class _Graph:
-    """The relationships of one type, as numbers, so that a million of them need little memory.
+def _find_cycles(edges: dict[tuple[str, str], int]) -> Iterator[int]:
+    """Yield for each cycle the line of its relationship that is the last in the file, unless the file has none.
 
-    Removing each requirement that no remaining one points to leaves only cycles, and what they point to.
+    Args:
+        edges: the lines of the relationships by their ends; 0 for one that only the database has.
     """
-
-    def __init__(self, connection: sqlite3.Connection, type_id: str) -> None:
-        self._connection = connection
-        connection.execute("DELETE FROM links")
-        connection.execute("DELETE FROM nodes")
-        connection.execute(
-            "INSERT INTO nodes (id) SELECT source FROM edges WHERE type = :type"
-            " UNION SELECT target FROM edges WHERE type = :type",
-            {"type": type_id},
-        )
-        connection.execute(
-            "INSERT INTO links SELECT s.number, t.number, e.line FROM edges e"
-            " JOIN nodes s ON s.id = e.source JOIN nodes t ON t.id = e.target WHERE e.type = ?",
-            (type_id,),
-        )
-        [(count,)] = connection.execute("SELECT coalesce(max(number), 0) FROM nodes")
-        self._sources_left = array("l", bytes(array("l").itemsize * (count + 1)))
-        for number, sources in connection.execute("SELECT target, count(*) FROM links GROUP BY target"):
-            self._sources_left[number] = sources
-
-    def find_cycles(self) -> Iterator[int]:
-        """Yield the line of the relationship of each cycle that is the last in the file, unless the file has none."""
-        self._remove([number for number, sources in enumerate(self._sources_left) if not sources])
-        for _ in range(_MOST_CYCLES):
-            start = next((number for number, sources in enumerate(self._sources_left) if sources), None)
-            if start is None:
-                return
-            # the start need not be in the cycle, but whatever is left leads back to one
-            line, source, target = max(self._walk_back(start))
-            self._connection.execute("DELETE FROM links WHERE source = ? AND target = ?", (source, target))
-            if self._drop_link(target):
-                self._remove([target])
-            if line:
+    for _ in range(_MOST_CYCLES):
+        order = TopologicalSorter[str]()
+        for source, target in edges:
+            order.add(target, source)
+        try:
+            order.prepare()
+        except CycleError as error:
+            last = max(pairwise(error.args[1]), key=edges.__getitem__)
+            if line := edges.pop(last):
                 yield line
-
-    def _remove(self, free: list[int]) -> None:
-        """Remove requirements that no remaining one points to, until there are none."""
-        while free:
-            links = self._connection.execute("SELECT target FROM links WHERE source = ?", (free.pop(),))
-            free += [target for (target,) in links if self._drop_link(target)]
-
-    def _drop_link(self, target: int) -> bool:
-        """Note that a link to a requirement is removed. Return whether it was the last one."""
-        self._sources_left[target] -= 1
-        return not self._sources_left[target]
-
-    def _walk_back(self, start: int) -> list[tuple[int, int, int]]:
-        """Return a cycle, found by going from each requirement to the first remaining one that points to it.
-
-        Each of its links has a line, which is 0 if only the database has it.
-        """
-        places: dict[int, int] = {}
-        path: list[tuple[int, int, int]] = []
-        target = start
-        while target not in places:
-            places[target] = len(path)
-            statement = "SELECT source, line FROM links WHERE target = ? ORDER BY line"
-            sources = self._connection.execute(statement, (target,))
-            line, source = next((line or 0, source) for source, line in sources if self._sources_left[source])
-            path.append((line, source, target))
-            target = source
-        return path[places[target] :]
+        else:
+            return

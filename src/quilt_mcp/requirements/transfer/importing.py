@@ -1,21 +1,21 @@
 """Imports records in one transaction: all of them or none."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from operator import itemgetter
 
-from sqlalchemy import Connection, String, bindparam, cast, delete, insert, select, text, update
+from sqlalchemy import Connection, String, bindparam, cast, delete, insert, select, update
 
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, TABLES
-from quilt_mcp.requirements.tables import AnyRow, Values, metadata
+from quilt_mcp.requirements.tables import Values, metadata
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
-from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, has_entities, match_records
+from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, match_records
 from quilt_mcp.requirements.transfer.records import Rejection, Rejections
 from quilt_mcp.requirements.transfer.spool import (
     Spool,
@@ -35,6 +35,11 @@ _MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 def write_records(
     connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
 ) -> None:
+    """Write the records, each kind after those that it refers to.
+
+    An updater changes what the database has, and leaves the new records. Without one, only users, projects and types
+    can be there already, and are replaced.
+    """
     done = 0
     # the file of a team without projects: its new users belong to the default project
     has_members = bool(spool.counts["project"] or spool.counts["member"])
@@ -105,25 +110,6 @@ def _write_members(connection: Connection, rows: list[Values]) -> None:
         keys = [{"user": user, "project": project} for user, project in by_key]
         connection.execute(delete(members).where(*same), keys)
         connection.execute(insert(members), list(by_key.values()))
-
-
-_INDEXES = text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND name GLOB 'ix_*_by_*' ORDER BY name")
-
-
-@contextmanager
-def defer_indexes(connection: Connection) -> Iterator[None]:
-    """Drop the indexes of filters, and create them when the block ends, in the transaction of the connection.
-
-    Does nothing if entities exist, and in PostgreSQL, where other connections could not read the tables meanwhile.
-    """
-    indexes: Sequence[AnyRow] = ()
-    if connection.dialect.name == "sqlite" and not has_entities(connection):
-        indexes = connection.execute(_INDEXES).all()
-    for index in indexes:
-        connection.exec_driver_sql(f"DROP INDEX {index.name}")
-    yield
-    for index in indexes:
-        connection.exec_driver_sql(index.sql)
 
 
 LOCAL_USER = "local"
@@ -266,8 +252,7 @@ class _Import:
         """Write the records. Then check what only all rows together show."""
         spool, rejections = self.spool, self.rejections
         updater = Updater(connection, spool, rejections, self.changes) if self.mode.updates else None
-        with defer_indexes(connection):
-            write_records(connection, spool, updater, self._reporting("Writing"))
+        write_records(connection, spool, updater, self._reporting("Writing"))
         if updater:
             check_criteria(connection, spool, rejections)
         if self.mode.deletes:

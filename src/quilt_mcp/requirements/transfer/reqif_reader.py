@@ -18,7 +18,6 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     TEXTS,
     TITLES,
     Element,
-    Handlers,
     UnreadableXML,
     choose,
     fold,
@@ -81,7 +80,7 @@ class ReqifReader:
             yield Refused([error.rejection], None, ends_file=True)
 
     def _read_structure(self, structure: Structure) -> Structure:
-        for size in read_elements(self._file, Handlers(structure.open, structure.close)):
+        for size in read_elements(self._file, structure.open, structure.close):
             self._note(size)
         return structure
 
@@ -97,8 +96,7 @@ class ReqifReader:
             if add := wanted.get(element.name):
                 add(element)
 
-        handlers = Handlers(lambda _, element: element.name in wanted, close)
-        for size in read_elements(self._file, handlers):
+        for size in read_elements(self._file, lambda _, element: element.name in wanted, close):
             self._note(size)
             yield from self._take(objects)
         objects.finish()
@@ -206,11 +204,12 @@ class _Objects:
         return name
 
     def _add_own(self, element: Element, type_id: str, kind: str) -> None:
+        """Add the record of an object of a type that our own export wrote."""
         fields = self._read_own(element, type_id, kind)
         identifier = element.attributes["IDENTIFIER"]
         if kind in PARENTS and (parent := self._find_parent(identifier, kind)):
             fields[PARENTS[kind]] = parent
-        if kind == "requirement" and self._structure.has_criteria:
+        if kind == "requirement" and self._structure.has_criteria:  # without a relation, it has no criterion
             criterion = self._structure.criteria.get(identifier)
             fields["acceptance_criteria_id"] = self._refer(criterion, ACCEPTANCE_CRITERIA.name) if criterion else None
         self._add(element.line, fields)

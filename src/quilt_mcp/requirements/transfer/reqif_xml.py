@@ -69,23 +69,20 @@ class Element:
         return "".join(one for one in self.content if isinstance(one, str)).strip()
 
 
-@dataclass(frozen=True)
-class Handlers:
-    """The callbacks of `read_elements`.
+Opened = Callable[[tuple[str, ...], Element], bool]
+Closed = Callable[[tuple[str, ...], Element], None]
 
-    Attributes:
-        open: called with the names of the elements around an element and the element, when it starts. Returns whether
+
+def read_elements(file: BinaryIO, opened: Opened, closed: Closed) -> Iterator[int]:
+    """Read a file. Yield the number of bytes of each part that was read.
+
+    Args:
+        file: in XML.
+        opened: called with the names of the elements around an element and the element, when it starts. Returns whether
             the element is read as a whole.
-        close: called with the same names and the element, when it ends. Its content is empty unless it was read.
+        closed: called with the same names and the element, when it ends. Its content is empty unless it was read.
     """
-
-    open: Callable[[tuple[str, ...], Element], bool]
-    close: Callable[[tuple[str, ...], Element], None]
-
-
-def read_elements(file: BinaryIO, handlers: Handlers) -> Iterator[int]:
-    """Read a file. Yield the number of bytes of each part that was read."""
-    reading = _Reading(handlers)
+    reading = _Reading(opened, closed)
     done = 0
     while chunk := file.read(_CHUNK):
         if not done and chunk.startswith(b"PK\x03\x04"):
@@ -99,8 +96,8 @@ def read_elements(file: BinaryIO, handlers: Handlers) -> Iterator[int]:
 class _Reading:
     """Builds elements from the events of expat."""
 
-    def __init__(self, handlers: Handlers) -> None:
-        self._handlers = handlers
+    def __init__(self, opened: Opened, closed: Closed) -> None:
+        self._opened, self._closed = opened, closed
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = self._refuse_document_type
@@ -137,7 +134,7 @@ class _Reading:
             self._count(max(len(name), _ELEMENT) + sum(map(len, (*attributes, *attributes.values()))))
             self._inner[-1].content.append(element)
             self._inner.append(element)
-        elif self._handlers.open(self._names, element):
+        elif self._opened(self._names, element):
             self._characters = 0
             self._count(sum(map(len, attributes.values())))
             self._inner.append(element)
@@ -149,11 +146,11 @@ class _Reading:
         if self._inner:
             element = self._inner.pop()
             if not self._inner:
-                self._handlers.close(self._names, element)
+                self._closed(self._names, element)
         else:
             element = self._open.pop()
             self._names = self._names[:-1]
-            self._handlers.close(self._names, element)
+            self._closed(self._names, element)
 
     def _add_text(self, text: str) -> None:
         if self._inner:

@@ -8,6 +8,7 @@ Rows of the database that an import changes are compared with what the spool has
 
 import json
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +20,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements.model import AUTHORS, NAMES, PARENTS, RECORDS, TABLES, TIMES
+from quilt_mcp.requirements.model import AUTHORS, BY_NAME, NAMES, PARENTS, RECORDS, TABLES, TIMES
 from quilt_mcp.requirements.tables import Values, acceptance_criteria, metadata, requirement_relationships, requirements
 from quilt_mcp.requirements.transfer.files import Numbered
 from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejections, parse_record
@@ -39,10 +40,6 @@ _TABLES = f"""
     CREATE TABLE criteria (id TEXT PRIMARY KEY, story TEXT) WITHOUT ROWID;
     CREATE TABLE edges (source TEXT, target TEXT, type TEXT, line INTEGER, PRIMARY KEY (source, target, type))
         WITHOUT ROWID;
-    CREATE TABLE nodes (number INTEGER PRIMARY KEY, id TEXT UNIQUE);
-    CREATE TABLE links (source INTEGER, target INTEGER, line INTEGER);
-    CREATE INDEX links_of_source ON links (source, target);
-    CREATE INDEX links_of_target ON links (target, line, source);
     BEGIN;
 """
 
@@ -97,6 +94,8 @@ class Spool:
         for column in list_unique(TABLES[kind]):
             if column in given:
                 before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
+                if column == "id" and kind in BY_NAME and not before:  # no two entities of any kinds have one
+                    before = self.add_key("entities", column, given[column], values["id"], line, number)
                 if before:
                     more = " UUIDs that differ only in case are the same." if column == "id" else ""
                     rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.{more}")
@@ -171,6 +170,12 @@ class Spool:
         found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {ends}", edge).fetchone()[0]  # noqa: S608 - constants
         return found
 
+    def list_edges(self, type_id: str) -> dict[tuple[str, str], int]:
+        """Return the lines of the relationships of a type by their ends; 0 for one that only the database has."""
+        statement = "SELECT source, target, line FROM edges WHERE type = ? ORDER BY line"
+        found = self.connection.execute(statement, (type_id,))
+        return {(sys.intern(source), sys.intern(target)): line or 0 for source, target, line in found}
+
     def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
         """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""
         wanted = {value: normalize_id(value) for value in values}
@@ -196,17 +201,6 @@ class Spool:
         while rows := self.connection.execute(statement, (place, after, BATCH)).fetchall():
             yield [Key(*row) for row in rows]
             after = rows[-1][0]
-
-    def list_shared_ids(self, table: str, other: str) -> Iterator[tuple[int, int]]:
-        """Yield the lines of two records with the same ID: one of this table, the other of another one.
-
-        A search for each ID of the first table finds those of the other one, so the first should be the smaller one.
-        """
-        statement = """
-            SELECT one.line, other.line FROM keys AS one CROSS JOIN keys AS other ON other.key = one.key
-            WHERE one.place = ? AND other.place = ?
-        """
-        yield from self.connection.execute(statement, (f"{table}.id", f"{other}.id"))
 
     def list_records(self, kind: str) -> Iterator[list[Spooled]]:
         self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, number)")

@@ -360,7 +360,7 @@ class StackSearch:
     def _find_without_catalog(self) -> Found:
         stack = quilt_files.read_stack()
         if self._registry_url and self._registry_url != stack.registry_url:
-            stack = Stack(None, self._registry_url)
+            stack = Stack(None, self._registry_url)  # quilt3 is configured for another catalog
         try:
             _check_fit(stack, ["Run `quilt3 config https://<your catalog>`. It stores the catalog's own registry."])
         except ResourceExecutionError as problem:
