@@ -205,7 +205,7 @@ async def test_each_read_has_one_log_line_without_client_text(caplog: pytest.Log
     assert "made-up" not in caplog.text
 
 
-async def test_at_debug_the_line_also_has_the_calls(caplog: pytest.LogCaptureFixture) -> None:
+async def test_at_debug_the_line_also_has_the_lookup_and_the_calls(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     def calling() -> dict[str, Any]:
@@ -215,9 +215,14 @@ async def test_at_debug_the_line_also_has_the_calls(caplog: pytest.LogCaptureFix
         return {}
 
     await manager_of(calling).respond("shop://thing", surface="test")
+    await manager_of(lambda item: {"item": item}, uri="shop://items/{item}").respond("shop://items/a", surface="test")
     await manager_of(nothing).respond("shop://made-up", surface="test")
     lines = [vars(record)["fields"] for record in caplog.records if record.name == tracing.__name__]
-    assert [line["calls"] for line in lines] == [{"aws": 4, "stack": 1}, {}]
+    assert [(line["lookup"], line["calls"]) for line in lines] == [
+        ("static", {"aws": 4, "stack": 1}),
+        ("template", {}),
+        ("none", {}),
+    ]
 
 
 async def test_a_missing_value_is_an_error_with_existing_values() -> None:

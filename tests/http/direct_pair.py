@@ -125,7 +125,7 @@ class Twin:
 
     def noting(self) -> AbstractContextManager[None]:
         def note(read: Read) -> None:
-            shown = read.surface, read.uri, read.outcome, read.caller, read.is_admitted
+            shown = read.surface, read.uri, read.lookup, read.outcome, read.caller, read.is_admitted
             self.noted.append(("read", *shown))
 
         return self.mcp.manager.reads.observe(note)

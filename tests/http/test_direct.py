@@ -139,7 +139,7 @@ async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: 
         one_direct, without = both
         for twin in both:
             twin.noted.sort(key=lambda one: isinstance(one, dict))
-            assert (twin.noted[0][3], twin.noted[1]["outcome"]) == ("cancelled", "cancelled")
+            assert (twin.noted[0][4], twin.noted[1]["outcome"]) == ("cancelled", "cancelled")
         assert one_direct.noted[0] == without.noted[0]
         if is_sessionless:  # in the older protocol, the MCP library cancels the read after the line is written
             assert one_direct.noted[1] == without.noted[1]

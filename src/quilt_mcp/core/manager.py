@@ -161,11 +161,11 @@ class ResourceManager:
             rows = {category: list(rows) for category, rows in self._discovery.items()}
             return GetResourceSuccess(uri="", resource_name="Available Resources", data=rows)
         if read.surface == "resource" and (document := self.documents.get(uri)):
-            read.uri = uri
+            read.uri, read.lookup = uri, "static"
             return document
         match = self._find(uri)
         definition = match.definition
-        read.uri = definition["uri"]
+        read.uri, read.lookup = definition["uri"], "template" if match.values else "static"
         parameters = await self._parameters(match)
         started, result = time.perf_counter(), None
         try:

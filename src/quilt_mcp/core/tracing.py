@@ -39,6 +39,8 @@ class Read:
     started: float = field(default_factory=time.perf_counter)
     uri: str = "unknown"
     """The pattern that the URI matches; never a text of the client."""
+    lookup: str = "none"
+    """How it was found: static, template or none."""
     outcome: str = "ok"
     service_ms: int = 0
     calls: Counter[str] = field(default_factory=Counter)
@@ -58,12 +60,12 @@ class Read:
     owner: "Reads | None" = None
 
     def log(self) -> None:
-        """Log one line; at DEBUG also the time of the service function and the calls."""
+        """Log one line; at DEBUG also the lookup, the time of the service function and the calls."""
         fields: dict[str, object] = {"surface": self.surface, "uri": self.uri, "outcome": self.outcome}
         fields |= {"ms": milliseconds_since(self.started), "correlation_id": self.correlation_id}
         fields |= {"caller": self.caller, "rows": self.rows, "failed": ",".join(self.failed) or None}
         if logger.isEnabledFor(logging.DEBUG):
-            fields |= {"service_ms": self.service_ms, "calls": dict(self.calls)}
+            fields |= {"lookup": self.lookup, "service_ms": self.service_ms, "calls": dict(self.calls)}
         shown = {key: value for key, value in fields.items() if value is not None}
         logger.info(" ".join(f"{key}={value}" for key, value in shown.items()), extra={"fields": shown})
 
