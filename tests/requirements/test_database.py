@@ -74,7 +74,8 @@ async def test_a_read_after_the_close_leaves_no_connection(
 ) -> None:
     with opened(settings_with_sample) as database:
         assert epics(database) == 9
-        assert count_connections(settings_with_sample, postgres) == 1
+        kept = 0 if settings_with_sample.database_url is None else 1  # those to a file are never kept
+        assert count_connections(settings_with_sample, postgres) == kept
     assert epics(database) == 9
     await until(lambda: count_connections(settings_with_sample, postgres) == 0)
 
