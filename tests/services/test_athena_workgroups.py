@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
-import quilt3
 from moto.athena.models import athena_backends
 
 from quilt_mcp.app import App
@@ -397,8 +396,9 @@ async def test_each_part_of_a_refused_batch_has_its_own_result(control: Control)
 
 async def test_a_long_query_is_cut_and_marked(fresh_world: World) -> None:
     sql = f"SELECT '{'x' * 5000}'"
-    athena = quilt3.get_boto3_session().client("athena")
-    query_id = athena.start_query_execution(QueryString=sql, WorkGroup="primary")["QueryExecutionId"]
+    query_id, athena = "long", athena_backends[ACCOUNT_ID][REGION]
+    record = Query(query_id, "primary", "default", sql, 0, 1)
+    athena.executions[query_id] = RecordedExecution(record, athena.work_groups["primary"], time.time(), RESULTS)
     rows = {row["query_execution_id"]: row for row in (await read("athena://query/history"))["query_history"]}
     assert (rows[query_id]["query"], rows[query_id]["query_truncated"]) == (sql[:4000], True)
     assert not any(row["query_truncated"] for key, row in rows.items() if key != query_id)
