@@ -58,7 +58,6 @@ FIELDS: dict[str, tuple[Age, ...]] = {
     "{ bucketConfigs { collaborators { collaborator { username email } permissionLevel } } }": AGES[:-2],
     "{ bucketConfigs { name tabulatorTables { name config } } }": AGES[3:],
     "{ admin { ssoConfig { text timestamp uploader { name } } } }": AGES[3:],
-    "{ bucketConfigs { browsable } }": AGES[1:],
     "{ bucketConfigs { prefixes } }": AGES[-2:],
     "{ searchObjects { ... on InvalidInput { errors { message } } } }": AGES[1:],
     "{ searchPackages { ... on OperationError { message } } }": AGES[-2:],

@@ -185,7 +185,6 @@ class _Records:
             "description": bucket.description,
             "tags": list(bucket.tags),
             "relevanceScore": 0,
-            "browsable": False,
             "prefixes": [],
             "collaborators": lambda _: self._collaborators(bucket),
             "tabulatorTables": [{"name": name, "config": config} for name, config in bucket.tables.items()],
