@@ -182,7 +182,7 @@ async def test_the_tools_run_in_threads(client: Connected, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("argument", ["workflow_id", "step_id"])
-async def test_an_id_with_half_of_a_surrogate_pair_is_no_bug(
+async def test_half_of_a_surrogate_pair_in_an_id_is_refused(
     argument: str, client: Connected, caplog: pytest.LogCaptureFixture
 ) -> None:
     await call(client, "workflow_create", workflow_id="w", name="Title")
