@@ -261,7 +261,7 @@ class TestStack:
         keys_url = f"{admin.registry_url}/api/auth/get_credentials"
         assert requests.get(keys_url, headers=stranger, timeout=60).status_code == 401
         assert (
-            requests.post(f"{admin.registry_url}/graphql", data=b"{", headers=stranger, timeout=60).status_code == 401
+            requests.post(f"{admin.registry_url}/graphql", data=b"{}", headers=stranger, timeout=60).status_code == 401
         )
         assert requests.get(f"{admin.url}/nowhere", timeout=60).status_code == 404
 

@@ -88,7 +88,7 @@ class Meanings:
         # such as `deque`, which means the same in every file
         known = [one.names for one in nodes if isinstance(one, ast.ImportFrom) and one.module in ALLOWED_MODULES]
         same = {id(alias) for names in known for alias in names if not alias.asname}
-        bound = {name for one in nodes if id(one) not in same for name in _list_bound(one)}
+        bound = {name for one in nodes if id(one) not in same for name in list_bound(one)}
         bound |= {one.arg for one in nodes if isinstance(one, ast.arg)}
         outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
         has_operators = not (methods <= _CONSTRUCTORS and imports <= {*ALLOWED_MODULES})
@@ -233,12 +233,12 @@ def _find_local_names(function: ast.AST) -> set[str]:
     inner |= {
         id(one) for node in nodes if isinstance(node, ast.ClassDef) for part in node.body for one in ast.walk(part)
     }
-    bound = {name for one in nodes if id(one) not in inner for name in _list_bound(one)}
+    bound = {name for one in nodes if id(one) not in inner for name in list_bound(one)}
     outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
     return (bound - outer) | {one.arg for one in nodes if isinstance(one, ast.arg)}
 
 
-def _list_bound(node: ast.AST) -> list[str]:
+def list_bound(node: ast.AST) -> list[str]:
     """Return the names that a node binds, but for parameters."""
     match node:
         case ast.Name(name, ast.Store() | ast.Del()) | ast.MatchMapping(rest=str(name)):
@@ -303,7 +303,7 @@ def _find_new(nodes: Collection[ast.AST], meanings: Meanings) -> set[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             new.update(one.id for one in targets if isinstance(one, ast.Name))
     added = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
-    bound = Counter(name for one in nodes if id(one) not in added for name in _list_bound(one))
+    bound = Counter(name for one in nodes if id(one) not in added for name in list_bound(one))
     parameters = {getattr(one, "arg", "") for one in nodes}
     return {name for name, count in new.items() if count == bound[name]} - meanings.outer - parameters
 

@@ -276,7 +276,7 @@ def _existed(node: ObjectTypeDefinitionNode | FieldDefinitionNode, day: str) -> 
 
 
 class Query(NamedTuple):
-    """The body of a request. `text` is empty if the body is not a query."""
+    """The body of a request. `text` is empty if there is no body."""
 
     text: str = ""
     operation: str | None = None
@@ -284,12 +284,7 @@ class Query(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes) -> "Query":
-        try:
-            value = json.loads(body)
-        except ValueError:
-            return cls()
-        if not isinstance(value, dict):
-            return cls()
+        value = json.loads(body or b"{}")
         return cls(str(value.get("query") or ""), value.get("operationName"), value.get("variables") or {})
 
 

@@ -91,8 +91,7 @@ class S3Answers(Behaving, S3Response):
         return super().put_object()
 
     def _bucket_response(self, request: Any, full_url: str) -> str | TYPE_RESPONSE:
-        creates = request.method == "PUT" and self._find_region() is None
-        return (None if creates else self._redirect()) or super()._bucket_response(request, full_url)
+        return self._redirect() or super()._bucket_response(request, full_url)
 
     def _key_response(self, request: Any, full_url: str) -> TYPE_RESPONSE:
         return self._redirect() or super()._key_response(request, full_url)
