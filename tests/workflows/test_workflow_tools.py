@@ -195,9 +195,7 @@ async def test_half_of_a_surrogate_pair_in_an_id_is_refused(
         ("workflow_update_step", {"status": "in_progress"}),
     ):
         result = await server.call_tool(tool, {**arguments, **more})
-        (content,) = result.content
-        assert content.type == "text"
-        body = json.loads(content.text)
+        body = result.structured_content or {}
         is_new = (argument, tool) == ("step_id", "workflow_add_step")
         assert (result.is_error, body["error"]) == (True, "InvalidArguments" if is_new else "NotFound")
         assert (f"`{argument}`" if is_new else "'\\ud800'") in body["message"]

@@ -343,10 +343,12 @@ class StackSearch:
 
 
 def _check_fit(stack: Stack, actions: Sequence[str]) -> None:
-    """Check that the registry of a stack is encrypted and can belong to its catalog. Unknown addresses are not checked.
+    """Check that the registry of a stack can belong to its catalog, and that tokens are encrypted on their way to it.
+
+    Unknown addresses are not checked, and nothing needs encryption that does not leave this machine.
 
     Raises:
-        ResourceExecutionError: it cannot. No token may be sent there.
+        ResourceExecutionError: no token may be sent there.
     """
     if stack.catalog_url and stack.registry_url and not is_registry_of(stack.registry_url, stack.catalog_url):
         registry, catalog = _show(stack.registry_url), _show(stack.catalog_url)
@@ -355,15 +357,6 @@ def _check_fit(stack: Stack, actions: Sequence[str]) -> None:
             details="the scheme or the domain is another one",
             suggested_actions=actions,
         )
-    _check_encrypted(stack)
-
-
-def _check_encrypted(stack: Stack) -> None:
-    """Check that the caller's token is encrypted on its way to the registry, or does not leave this machine.
-
-    Raises:
-        ResourceExecutionError: it would not be.
-    """
     address = parse_address(stack.registry_url or "")
     if address and address.scheme == "http" and not address.is_loopback:
         raise ResourceExecutionError(
