@@ -354,8 +354,12 @@ def _find_shared(tree: ast.Module, meanings: Meanings) -> Iterator[tuple[str, in
 def _find_depth(
     name: ast.Name, parents: Mapping[ast.AST, ast.AST], own: Collection[str], meanings: Meanings
 ) -> int | None:
-    """Return how deep in a value the part is that gets another name here, or that is changed without one, or None."""
-    node: ast.expr = name
+    """Return how deep in the value of a name the part is that this use gives another name, or None.
+
+    `x = a` gives one to depth 0, and `x = a[0]`, `x = a.get(0)` and `for x in a` to depth 1. A change of a result that
+    has no name, as in `a.get(0).append(1)`, counts too.
+    """
+    node: ast.expr = name  # grows: `a`, `a.b`, `a.b[0]`, `a.b[0].get`, `a.b[0].get(1)`
     depth = 0
     container: int | None = None  # the depth of what the node is an item of; None for a copy
     is_result = is_copy = False  # of a method; a copy is new, and its items are at the depth
