@@ -51,23 +51,13 @@ def hold_lock(directory: Path, seconds: float) -> Iterator[None]:
         Unavailable: another holder keeps the lock.
     """
     with ExitStack() as stack:
-        if (connection := _lock(directory / NAME, seconds)) is not None:
-            stack.enter_context(closing(connection))
-        yield
-
-
-def _lock(path: Path, seconds: float) -> sqlite3.Connection | None:
-    """Return a connection that holds the lock until it is closed; None if the file cannot be locked."""
-    with ExitStack() as on_failure:
         try:
-            connection = on_failure.enter_context(closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)))
-            connection.execute("BEGIN EXCLUSIVE")
+            opened = sqlite3.connect(directory / NAME, timeout=seconds, isolation_level=None)
+            stack.enter_context(closing(opened)).execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                return None
-            raise Unavailable("Another process is renewing the Quilt login.") from None
-        on_failure.pop_all()
-        return connection
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise Unavailable("Another process is renewing the Quilt login.") from None
+        yield
 
 
 CHUNK_BYTES = 65_536
