@@ -1,6 +1,5 @@
 """The server: an app and its domains, put together. This is the only place that lists the domains."""
 
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -27,7 +26,6 @@ from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
-from quilt_mcp.services.settings import find_plain_addresses
 from quilt_mcp.settings import Settings
 from quilt_mcp.view import TOOL_NAME as SHOW_RESOURCE
 from quilt_mcp.view import ViewProvider, make_page
@@ -58,8 +56,6 @@ ICON = (  # a patchwork of four squares
     "%3Cpath fill='%23f28e2b' d='M2 0h2v2H2zM0 2h2v2H0z'/%3E%3C/svg%3E"
 )
 DIAGNOSIS = "Run `quilt-mcp doctor` in a terminal: it checks the configuration, the login and the network."
-
-logger = logging.getLogger(__name__)
 
 
 class QuiltServer(PagedFastMCP):
@@ -133,8 +129,6 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
     settings = settings or Settings()
     for domain in domains:
         domain.check_libraries(settings)
-    for warning in find_plain_addresses(settings):
-        logger.warning(warning)
     app = App(settings)
     # `get_resource()` of Python callers, while this app is active, uses the same manager.
     manager = app.once(partial(create_manager, domains=domains), key=create_manager)

@@ -182,4 +182,4 @@ def _company(mark: str, *, is_admin: bool, has_open_query: bool) -> Company:
     tables = {f"{mark}_table": f"schema: {mark}"}
     bucket = Bucket(f"{mark}-data", f"Data of {mark}", DAY, tables=tables, packages=(package,))
     sso = f"mappings: [{mark}]"
-    return Company("crowd", people, (role,), role.name, (bucket,), sso=sso, open_query=has_open_query)
+    return Company("crowd", people, (role,), (bucket,), sso=sso, open_query=has_open_query)

@@ -47,7 +47,7 @@ CALLS: dict[str, dict[str, int]] = {
     "athena://query/history": {
         "athena:ListWorkGroups": 1,
         "athena:ListQueryExecutions": WORKGROUPS,
-        "athena:BatchGetQueryExecution": 1,
+        "athena:BatchGetQueryExecution": WORKGROUPS,
         **OPENING,
     },
     "admin://users": {"stack:usersList": 1},

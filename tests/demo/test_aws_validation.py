@@ -31,7 +31,7 @@ SIZES = ("member", "empty")
 TOUCHING = ("auth://", "athena://", "permissions://", "tabulator://")
 URIS = [row.example_uri for row in RESOURCES if row.example_uri.startswith(TOUCHING)]
 RAW = "acme-raw-sequencing"
-CATALOG, DATABASE = "AwsDataCatalog", "acme_sequencing"
+CATALOG, DATABASE = "quilt-acme-tabulator", "acme_sequencing"
 ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
 QUERY = "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c001"
 
@@ -58,9 +58,8 @@ DIRECT: dict[str, list[dict[str, object]]] = {
     "athena:GetWorkGroup": [{"WorkGroup": name} for name in ("primary", "nowhere")],
     "athena:ListQueryExecutions": [{}, {"WorkGroup": "nowhere"}],
     "athena:BatchGetQueryExecution": [{"QueryExecutionIds": [QUERY, "missing"]}],
-    "athena:ListDataCatalogs": [{}],
     "athena:GetDataCatalog": [{"Name": CATALOG}, {"Name": "nowhere"}],
-    "athena:ListDatabases": [{"CatalogName": CATALOG}, {"CatalogName": "quilt-acme-tabulator"}],
+    "athena:ListDatabases": [{"CatalogName": CATALOG}],
 }
 """For each operation, the parameters of calls. Most of them are answered in one world and refused in another."""
 

@@ -164,13 +164,6 @@ class TestRights:
         stranger = boto3.Session("AKIAI44QH8DHBEXAMPLE", "made-up", region_name="us-east-1").client(service)
         assert get_refusal(getattr(stranger, operation)) == code
 
-    @pytest.mark.usefixtures("admin")
-    def test_a_new_query_is_listed(self) -> None:
-        athena = create_client("athena")
-        started = athena.start_query_execution(QueryString="SHOW DATABASES", WorkGroup="primary")["QueryExecutionId"]
-        assert athena.list_query_executions()["QueryExecutionIds"][0] == started
-        assert athena.get_query_execution(QueryExecutionId=started)["QueryExecution"]["StatementType"] == "DDL"
-
     def test_a_member_may_use_only_some_workgroups(self, member: World) -> None:
         athena = create_client("athena")
         assert len(athena.list_work_groups()["WorkGroups"]) == len(member.company.work_groups)
@@ -185,12 +178,8 @@ class TestRights:
 
 
 class TestAthenaAndGlue:
-    def test_athena_lists_the_databases_of_glue_and_tabulator(self, athena: Any, unchanged_world: World) -> None:
-        catalogs = [row["CatalogName"] for row in athena.list_data_catalogs()["DataCatalogsSummary"]]
-        assert catalogs == ["AwsDataCatalog", "quilt-acme-tabulator"]
-        assert athena.get_data_catalog(Name="AwsDataCatalog")["DataCatalog"]["Type"] == "GLUE"
-        names = [row["Name"] for row in athena.list_databases(CatalogName="AwsDataCatalog")["DatabaseList"]]
-        assert names == sorted(database.name for database in unchanged_world.company.databases)
+    def test_athena_lists_the_databases_of_tabulator(self, athena: Any) -> None:
+        assert athena.get_data_catalog(Name="quilt-acme-tabulator")["DataCatalog"]["Type"] == "LAMBDA"
         tabulated = athena.list_databases(CatalogName="quilt-acme-tabulator")["DatabaseList"]
         assert [row["Name"] for row in tabulated] == ["acme-analysis-results", "acme-raw-sequencing"]
         assert get_refusal(lambda: athena.get_data_catalog(Name="none")) == "InvalidRequestException"
@@ -230,8 +219,6 @@ class TestAthenaAndGlue:
         took = succeeded["Status"]["CompletionDateTime"] - succeeded["Status"]["SubmissionDateTime"]
         assert took.total_seconds() * 1000 == succeeded["Statistics"]["EngineExecutionTimeInMillis"] == 4000
         assert succeeded["Statistics"]["DataScannedInBytes"] == 18_874_368
-        assert athena.get_query_execution(QueryExecutionId=ids[1])["QueryExecution"] == succeeded
-        assert get_refusal(lambda: athena.get_query_execution(QueryExecutionId="unknown")) == "InvalidRequestException"
         too_many = [f"q{number}" for number in range(51)]
         assert (
             get_refusal(lambda: athena.batch_get_query_execution(QueryExecutionIds=too_many))
@@ -274,7 +261,7 @@ class TestStack:
         keys_url = f"{admin.registry_url}/api/auth/get_credentials"
         assert requests.get(keys_url, headers=stranger, timeout=60).status_code == 401
         assert (
-            requests.post(f"{admin.registry_url}/graphql", data=b"{", headers=stranger, timeout=60).status_code == 401
+            requests.post(f"{admin.registry_url}/graphql", data=b"{}", headers=stranger, timeout=60).status_code == 401
         )
         assert requests.get(f"{admin.url}/nowhere", timeout=60).status_code == 404
 

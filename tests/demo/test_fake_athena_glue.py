@@ -12,7 +12,7 @@ from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import in_world
 from tests.worlds.limits import Throttle
 
-CATALOG, SEQUENCING = "AwsDataCatalog", "acme_sequencing"
+SEQUENCING = "acme_sequencing"
 ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
 
 
@@ -73,14 +73,6 @@ class TestTables:
 
 @in_world("glue_denied")
 class TestGlueDenied:
-    @pytest.mark.soak
-    def test_athena_passes_on_the_refusal_by_glue(self, athena: Any, glue: Any) -> None:
-        refusal = find_error(glue.get_databases)
-        assert refusal["Code"] == "AccessDeniedException"
-        error = find_error(lambda: athena.list_databases(CatalogName=CATALOG))
-        assert error["Code"] == "MetadataException"
-        assert error["Message"].startswith(f"{refusal['Message']} (Service: AmazonDataCatalog; Status Code: 400;")
-
     def test_the_rest_of_athena_works(self, athena: Any) -> None:
         assert athena.list_databases(CatalogName="quilt-acme-tabulator")["DatabaseList"]
         assert athena.list_work_groups()["WorkGroups"]

@@ -12,7 +12,7 @@ from quilt_mcp.commands.demo.company import ACME
 from quilt_mcp.commands.demo.records import Column, Company, Role, Statement, Table
 from tests.demo.test_fake_athena_glue import find_error
 
-CATALOG, SEQUENCING = "AwsDataCatalog", "acme_sequencing"
+SEQUENCING = "acme_sequencing"
 GLUE = "arn:aws:glue:us-east-1:123456789012"
 
 
@@ -87,11 +87,11 @@ def test_tables_need_rights_on_the_catalog_the_database_and_the_table(open_as: A
 
 @pytest.mark.parametrize(
     "open_as",
-    [give_rights(Statement(("athena:GetDataCatalog",), ("arn:aws:athena:*:*:datacatalog/AwsDataCatalog",)))],
+    [give_rights(Statement(("athena:GetDataCatalog",), ("arn:aws:athena:*:*:datacatalog/other",)))],
     indirect=True,
 )
 def test_a_data_catalog_needs_a_right_on_it(open_as: Any) -> None:
     athena = open_as("athena")
-    assert athena.get_data_catalog(Name=CATALOG)["DataCatalog"]["Type"] == "GLUE"
+    assert find_error(lambda: athena.get_data_catalog(Name="other"))["Code"] == "InvalidRequestException"  # has none
     refused = find_error(lambda: athena.get_data_catalog(Name="quilt-acme-tabulator"))
     assert refused["Code"] == "AccessDeniedException"

@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.server import create_server
-from quilt_mcp.services.settings import find_plain_addresses
 from quilt_mcp.services.stack.login import is_registry_of, parse_address
-from quilt_mcp.settings import Settings
 
 LABELS = st.text("abcxyz019", min_size=1, max_size=12).filter(lambda one: not one.isdigit())  # no name that AWS shares
 HOSTS = st.builds(lambda *labels: ".".join(labels), LABELS, LABELS, st.sampled_from(["com", "org", "example", "dev"]))
@@ -114,30 +111,3 @@ def test_no_text_fails(text: str, start: str) -> None:
     if is_registry_of(url, "https://quilt.mycompany.com"):
         assert address
         assert address.host.endswith("mycompany.com")
-
-
-@pytest.mark.parametrize(
-    ("url", "is_plain"),
-    [
-        ("http://catalog.example.com", True),
-        ("http://192.0.2.7:8080", True),
-        ("http://localhost.example.com", True),
-        ("https://catalog.example.com", False),
-        ("http://localhost:3000", False),
-        ("http://127.0.0.2", False),
-        ("http://[::1]:3000", False),
-        ("http://[", False),
-    ],
-)
-@pytest.mark.parametrize("variable", ["QUILT_MCP_CATALOG_URL", "QUILT_CATALOG_URL", "QUILT_REGISTRY_URL"])
-def test_a_server_warns_of_an_address_that_gets_tokens_without_encryption(
-    url: str, variable: str, monkeypatch: pytest.MonkeyPatch, *, is_plain: bool
-) -> None:
-    monkeypatch.setenv(variable, url)
-    warnings = find_plain_addresses(Settings())
-    assert [warning.partition(": Quilt tokens")[0] for warning in warnings] == [f"{variable} is {url}"] * is_plain
-
-
-def test_the_warning_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    create_server(Settings(catalog_url="http://catalog.example.com"))
-    assert caplog.text.count("QUILT_MCP_CATALOG_URL is http://catalog.example.com") == 1

@@ -134,7 +134,7 @@ OPERATIONS = [operation for _, operation in find_operations()]
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_error_code_of_an_operation_is_mapped_or_listed(operation: OperationModel) -> None:
     codes = {shape.metadata.get("error", {}).get("code") or shape.name for shape in operation.error_shapes}
-    mapped = {code for row in BY_CODE for code in row.codes.split()}
+    mapped = {code for codes in BY_CODE for code in codes.split()}
     assert codes - mapped - NOT_MAPPED.keys() == set()
     assert not mapped & NOT_MAPPED.keys()
     assert operation.name in ACTIONS
@@ -156,7 +156,7 @@ def test_a_wrong_clock_is_named_where_it_can_be_the_cause() -> None:
 
 
 def test_each_code_is_in_one_row_only() -> None:
-    codes = [code for row in BY_CODE for code in row.codes.split()]
+    codes = [code for codes in BY_CODE for code in codes.split()]
     assert sorted(codes) == sorted(set(codes))
 
 

@@ -182,7 +182,7 @@ async def test_the_tools_run_in_threads(client: Connected, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("argument", ["workflow_id", "step_id"])
-async def test_an_id_with_half_of_a_surrogate_pair_is_an_invalid_argument(
+async def test_half_of_a_surrogate_pair_in_an_id_is_refused(
     argument: str, client: Connected, caplog: pytest.LogCaptureFixture
 ) -> None:
     await call(client, "workflow_create", workflow_id="w", name="Title")
@@ -195,11 +195,10 @@ async def test_an_id_with_half_of_a_surrogate_pair_is_an_invalid_argument(
         ("workflow_update_step", {"status": "in_progress"}),
     ):
         result = await server.call_tool(tool, {**arguments, **more})
-        (content,) = result.content
-        assert content.type == "text"
-        body = json.loads(content.text)
-        assert (result.is_error, body["error"]) == (True, "InvalidArguments")
-        assert body["message"] == f"`{argument}` is not valid Unicode."
+        body = result.structured_content or {}
+        is_new = (argument, tool) == ("step_id", "workflow_add_step")
+        assert (result.is_error, body["error"]) == (True, "InvalidArguments" if is_new else "NotFound")
+        assert (f"`{argument}`" if is_new else "'\\ud800'") in body["message"]
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     found = await call(client, "workflow_update_step", workflow_id="é", step_id="s", status="in_progress")
     assert "é" in text_of(found)

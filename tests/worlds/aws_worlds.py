@@ -190,7 +190,6 @@ MANY = replace(
     ACME,
     users=tuple(replace(user, role=user.role and STUDY_LEAD.name, extra_roles=()) for user in ACME.users),
     roles=(STUDY_LEAD,),
-    default_role=STUDY_LEAD.name,
     databases=(),
     buckets=(
         *(Bucket(name, "", "2024-01-08T09:00:00Z", in_stack=False) for name in CLOSED),

@@ -29,7 +29,6 @@ NORTHWIND = Company(
     "northwind",
     (User(ADMIN, "2024-03-04T10:00:00Z", "2025-05-20T09:00:00Z", "Analyst"),),
     (Role("Analyst", (Policy("Exchange", {"acme-partner-exchange": "READ_WRITE"}),), runs_queries_in=("primary",)),),
-    "Analyst",
 )
 """Another company. The administrator also uses its stack. Its roles are in the same AWS account."""
 NAMES_OF_KEYS = {

@@ -229,12 +229,12 @@ def _check_names(request: Request) -> ErrorAnswer | None:
             f"`module_name` {quote(own)} is the name of another module, from which the test would import. Use the name"
             " of the file that has the code, such as `shop.prices`, and none of the standard library or of `files`.",
         )
-    if wrong := [key for key, name in names.items() if name is None] or len(names) > MOST_FILES:
-        what = (
-            f"{quote(wrong[0])} is not a name that a file can have." if isinstance(wrong, list) else "Too many files."
-        )
-        advice = "Use module names such as `models` or `pkg.models`, and none of the standard library."
-        return error("InvalidFiles", f"{what} {advice} At most {MOST_FILES} files are possible.")
+    advice = "Use module names such as `models` or `pkg.models`, and none of the standard library. At most"
+    advice += f" {MOST_FILES} files are possible."
+    if wrong := [key for key, name in names.items() if name is None]:
+        return error("InvalidFiles", f"{quote(wrong[0])} is not a name that a file can have. {advice}")
+    if len(names) > MOST_FILES:
+        return error("InvalidFiles", f"Too many files. {advice}")
     if len({*names.values()}) < len(names):
         return error("InvalidFiles", "Two files are the same module, such as `a` and `a.py`. Leave one of them.")
     return None

@@ -250,6 +250,7 @@ class UriIndex:
                 groups.setdefault((len(segments), variables), {})[_literals(segments, variables)] = definition
             else:
                 self._static[path_of(uri)] = Match(definition, {})
+        # the later the first variable of a group, the earlier it is tried
         by_precedence = sorted(groups, key=lambda group: (*group[1], math.inf), reverse=True)
         self._groups = [(length, variables, groups[length, variables]) for length, variables in by_precedence]
 

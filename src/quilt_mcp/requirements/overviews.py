@@ -151,8 +151,8 @@ def _read_gap(  # noqa: PLR0917 - one caller
         total = sum([totals[kind] for kind in conditions])
         count = sum([reader.count_entities(kind, lacks) for kind, lacks in conditions.items()])
     found: list[tuple[str, BriefEntity]] = []
-    for kind, of_kind in conditions.items() if count else ():
-        if len(found) <= limit:
+    for kind, of_kind in conditions.items():
+        if count and len(found) <= limit:
             after = position.key if position else ""
             found += _read_kind(reader, kind, of_kind, after, limit + 1 - len(found))
     gap: Gap = {

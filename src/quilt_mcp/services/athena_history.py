@@ -9,10 +9,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from typing_extensions import TypedDict
@@ -46,7 +44,6 @@ class Quota(NamedTuple):
 
 # Athena's quotas, with one call less in the burst. It documents none for the last two.
 LISTS = Quota("ListQueryExecutions", 5, 9)
-DESCRIPTIONS = Quota("BatchGetQueryExecution", 20, 39)
 DETAILS = Quota("GetWorkGroup", 20, 39)
 WORKGROUPS = Quota("ListWorkGroups", 20, 39)
 
@@ -256,11 +253,7 @@ class HistoryAnswer(TypedDict):
 PAGE = 50  # the maximum for ListQueryExecutions and for BatchGetQueryExecution
 NEWEST = 50
 MAX_QUERY_TEXT = 4000
-LISTING_SHARE = 0.85  # of the time: Athena allows 20 descriptions per second, but only 5 lists
 NEVER = datetime.min.replace(tzinfo=UTC)
-
-Batch = tuple[tuple[str, str], ...]
-"""Pairs of a workgroup and the id of a query."""
 
 
 class _Listed(NamedTuple):
@@ -277,24 +270,18 @@ class _Listed(NamedTuple):
     token: str = ""
 
 
-@dataclass
-class _Described:
-    """The queries of a batch that Athena described.
+class _Newest(NamedTuple):
+    """The newest queries of a workgroup.
 
     Attributes:
-        executions: the queries.
-        unprocessed: the number of queries that Athena did not describe.
-        failures: why the queries of a workgroup are missing; None if there was no time.
+        executions: the queries that Athena described.
+        unprocessed: the number of queries that it listed, but did not describe.
+        failure: why they could not be read; None if they could.
     """
 
-    executions: "list[athena.QueryExecutionTypeDef]" = field(default_factory=list)
+    executions: "Sequence[athena.QueryExecutionTypeDef]" = ()
     unprocessed: int = 0
-    failures: dict[str, ResourceFailure | None] = field(default_factory=dict)
-
-    def add(self, other: "_Described") -> None:
-        self.executions += other.executions
-        self.unprocessed += other.unprocessed
-        self.failures |= other.failures
+    failure: ResourceFailure | None = None
 
 
 def athena_query_history() -> HistoryAnswer:
@@ -313,22 +300,16 @@ def _read_history(aws: "AWSClients") -> HistoryAnswer:
     listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
     engines = {one["Name"]: one.get("EngineVersion", {}).get("EffectiveEngineVersion", "") for one in listed.enabled}
     names = [name for name, engine in engines.items() if "spark" not in engine.lower()]
-    found = _list_newest(aws, names, until=started + LISTING_SHARE * seconds)
-    ids = {name: answer.ids for name, answer in found.items() if isinstance(answer, _Listed)}
-    described = _describe_all(aws, ids, until=started + seconds)
-    for answer in found.values():
-        if isinstance(answer, _Described):
-            described.add(answer)
-    answers = {name: found.get(name) for name in names}
-    failed = {name: one for name, one in answers.items() if one is None or isinstance(one, ResourceFailure)}
-    failed |= described.failures
+    found = _read_newest(aws, names, until=started + seconds)
+    failed: dict[str, ResourceFailure | None] = {name: one.failure for name, one in found.items() if one.failure}
+    failed |= {name: None for name in names if name not in found}
     covered = [name for name in names if name not in failed]
     if not covered:
         _raise_unless_refused(failed)
-    described.executions.sort(
-        key=lambda one: (one.get("Status", {}).get("SubmissionDateTime", NEVER), one["QueryExecutionId"])
-    )
-    history = [_query_row(one) for one in reversed(described.executions[-NEWEST:])]
+    executions = [execution for one in found.values() for execution in one.executions]
+    executions.sort(key=lambda one: (one.get("Status", {}).get("SubmissionDateTime", NEVER), one["QueryExecutionId"]))
+    history = [_query_row(one) for one in reversed(executions[-NEWEST:])]
+    unprocessed = sum(one.unprocessed for one in found.values())
     return {
         "query_history": history,
         "count": len(history),
@@ -337,12 +318,12 @@ def _read_history(aws: "AWSClients") -> HistoryAnswer:
         "workgroups_unavailable": [
             {"name": name, "reason": str(failed[name] or NOT_IN_TIME)} for name in names if name in failed
         ],
-        "unprocessed": described.unprocessed,
+        "unprocessed": unprocessed,
         "region": aws.region,
         "workgroups_total": len(names) if listed.is_complete else None,
         "workgroups_covered": len(covered),
         "is_complete": listed.is_complete
-        and not described.unprocessed
+        and not unprocessed
         and all(isinstance(one, RefusedByAWS) for one in failed.values()),
     }
 
@@ -361,65 +342,43 @@ def _raise_unless_refused(failed: Mapping[str, ResourceFailure | None]) -> None:
         )
 
 
-def _list_newest(
-    aws: "AWSClients", names: Sequence[str], *, until: float
-) -> dict[str, _Listed | _Described | ResourceFailure]:
-    """List the newest queries of each workgroup, page by page: a page can be short, although there are more."""
-    found: dict[str, _Listed | _Described | ResourceFailure] = {}
+def _read_newest(aws: "AWSClients", names: Sequence[str], *, until: float) -> dict[str, _Newest]:
+    """Read the newest queries of each workgroup. Those that were not reached in time are missing.
+
+    Each page of a list and the description after the last one are one turn: Athena allows more descriptions than lists.
+    """
+    found: dict[str, _Newest] = {}
     waiting = [_Listed(name) for name in names]
     while waiting:
         pages = ask_each(partial(_read_page, aws), waiting, until=until, quota=LISTS)
-        found |= {before.workgroup: page for before, page in pages.items()}
-        waiting = [page for page in pages.values() if isinstance(page, _Listed) and page.token]
-        for page in waiting:
-            del found[page.workgroup]
+        waiting = [page for page in pages.values() if isinstance(page, _Listed)]
+        for before, page in pages.items():
+            if not isinstance(page, _Listed):
+                found[before.workgroup] = _Newest(failure=page) if isinstance(page, ResourceFailure) else page
     return found
 
 
-def _read_page(aws: "AWSClients", before: _Listed) -> _Listed | _Described:
-    """Add a page to the newest queries of a workgroup. If they then fill a batch, describe them at once."""
+def _read_page(aws: "AWSClients", before: _Listed) -> _Listed | _Newest:
+    """Add a page to the queries of a workgroup, because it can be short, although there are more. Describe all."""
     given = {"NextToken": before.token} if before.token else {}
     page: athena.ListQueryExecutionsOutputTypeDef = aws.call(
         "athena", "list_query_executions", WorkGroup=before.workgroup, MaxResults=PAGE, **given
     )
     ids, token = (*before.ids, *page.get("QueryExecutionIds", []))[:PAGE], page.get("NextToken", "")
-    if len(ids) == PAGE:
-        return _describe(aws, tuple((before.workgroup, one) for one in ids))
-    if token and token == before.token:
+    if len(ids) == PAGE or not token:
+        return _describe(aws, ids) if ids else _Newest()
+    if token == before.token:
         raise ResourceExecutionError("AWS returned the same page twice.", details="athena.list_query_executions")
     return _Listed(before.workgroup, ids, token)
 
 
-def _describe_all(aws: "AWSClients", ids: Mapping[str, Sequence[str]], *, until: float) -> _Described:
-    """Describe queries in full batches, which can contain queries of several workgroups."""
-    pairs = [(name, one) for name, of_workgroup in ids.items() for one in of_workgroup]
-    batches: list[Batch] = [tuple(pairs[at : at + PAGE]) for at in range(0, len(pairs), PAGE)]
-    ask = partial(ask_each, partial(_describe, aws), until=until, quota=DESCRIPTIONS)
-    answers, whole = ask(batches), _Described()
-    parts = [part for batch in batches for part in _split(batch, answers.get(batch))]
-    answers |= ask([part for part in parts if part not in answers and part not in batches])
-    for part in parts:
-        answer = answers.get(part)
-        if isinstance(answer, _Described):
-            whole.add(answer)
-        else:
-            unprocessed = 0 if isinstance(answer, RefusedByAWS) else len(part)
-            whole.add(_Described([], unprocessed, {name: answer for name, _ in part}))
-    return whole
-
-
-def _split(batch: Batch, answer: _Described | ResourceFailure | None) -> list[Batch]:
-    """Return the parts of a batch for each workgroup if AWS refused it: one workgroup can be the reason."""
-    if not isinstance(answer, RefusedByAWS):
-        return [batch]
-    return [tuple(part) for _, part in groupby(batch, key=lambda pair: pair[0])]
-
-
-def _describe(aws: "AWSClients", batch: Batch) -> _Described:
-    answer: athena.BatchGetQueryExecutionOutputTypeDef = aws.call(
-        "athena", "batch_get_query_execution", QueryExecutionIds=[one for _, one in batch]
-    )
-    return _Described(answer.get("QueryExecutions", []), len(answer.get("UnprocessedQueryExecutionIds", [])))
+def _describe(aws: "AWSClients", ids: Sequence[str]) -> _Newest:
+    answer: athena.BatchGetQueryExecutionOutputTypeDef
+    try:
+        answer = aws.call("athena", "batch_get_query_execution", QueryExecutionIds=list(ids))
+    except ResourceFailure as failure:
+        return _Newest(unprocessed=0 if isinstance(failure, RefusedByAWS) else len(ids), failure=failure)
+    return _Newest(answer.get("QueryExecutions", []), len(answer.get("UnprocessedQueryExecutionIds", [])))
 
 
 def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:

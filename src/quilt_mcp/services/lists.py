@@ -166,18 +166,14 @@ class SharedAttempts(Generic[T]):
 
     def _run(self, key: Hashable, future: Future[T], attempt: Callable[[], T]) -> T:
         try:
-            result = attempt()
+            future.set_result(attempt())
         except BaseException as failure:  # raised again, here and in the threads that wait
-            self._end(key)
             future.set_exception(failure)
             raise
-        self._end(key)
-        future.set_result(result)
-        return result
-
-    def _end(self, key: Hashable) -> None:
-        with self._lock:
-            del self._running[key]
+        finally:
+            with self._lock:
+                del self._running[key]
+        return future.result()
 
 
 def copy_failure(failure: E) -> E:

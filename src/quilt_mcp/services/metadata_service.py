@@ -472,24 +472,20 @@ def _read_schemas(aws: "AWSClients", schemas: dict[str, object]) -> list[SchemaR
 
 
 def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaRow:
-    schema, error = None, None
+    row: SchemaRow = {"id": identifier, "url": url, "schema": None, "error": None}
     try:
         parts = urlsplit(url or "")
     except ValueError:
-        return {"id": identifier, "url": url, "schema": None, "error": "Its address is not valid."}
+        return {**row, "error": "Its address is not valid."}
+    if parts.scheme != "s3" or not parts.netloc:
+        return {**row, "error": "It is not in S3."}
+    version, key = parse_qs(parts.query).get("versionId", [None])[0], unquote(parts.path.removeprefix("/"))
     try:
-        if parts.scheme != "s3" or not parts.netloc:
-            error = "It is not in S3."
-        else:
-            version = parse_qs(parts.query).get("versionId", [None])[0]
-            key = unquote(parts.path.removeprefix("/"))
-            content = aws.read_object(parts.netloc, key, MAX_SCHEMA + 1, version)
-            is_read = len(content) <= MAX_SCHEMA and not is_nested_too_deeply(content)
-            found = json.loads(content, parse_constant=str, parse_float=read_float) if is_read else None
-            schema = found if isinstance(found, dict) else None
-            error = None if schema is not None else NO_SCHEMA
+        content = aws.read_object(parts.netloc, key, MAX_SCHEMA + 1, version)
+        is_read = len(content) <= MAX_SCHEMA and not is_nested_too_deeply(content)
+        found = json.loads(content, parse_constant=str, parse_float=read_float) if is_read else None
     except ResourceFailure as failure:
-        error = f"{failure.message} ({failure.details})"
+        return {**row, "error": f"{failure.message} ({failure.details})"}
     except (ValueError, RecursionError):
-        error = "It is not JSON."
-    return {"id": identifier, "url": url, "schema": schema, "error": error}
+        return {**row, "error": "It is not JSON."}
+    return {**row, "schema": found} if isinstance(found, dict) else {**row, "error": NO_SCHEMA}

@@ -1,9 +1,7 @@
 """Settings of the Quilt domain."""
 
 import re
-from ipaddress import ip_address
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
@@ -78,35 +76,6 @@ class StackSettings(BaseSettings):
     @property
     def timeout(self) -> Timeout:
         return self.connect_timeout_seconds, self.read_timeout_seconds
-
-
-def find_plain_addresses(settings: StackSettings) -> list[str]:
-    """Return warnings about addresses on other machines that get tokens of callers without encryption."""
-    given = {
-        "QUILT_MCP_CATALOG_URL": settings.catalog_url,
-        "QUILT_CATALOG_URL": settings.local_catalog_url,
-        "QUILT_REGISTRY_URL": settings.local_registry_url,
-    }
-    return [
-        f"{variable} is {url}: Quilt tokens are sent there without encryption. Set an address with https."
-        for variable, url in given.items()
-        if url and _is_plain(url)
-    ]
-
-
-def _is_plain(url: str) -> bool:
-    try:
-        scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
-    except ValueError:  # brackets without an IP address: no request can use it
-        return False
-    return scheme == "http" and not (host == "localhost" or host.endswith(".localhost") or _is_loopback(host))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class QuiltSettings(StackSettings, StorageSettings):

@@ -15,9 +15,8 @@ from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.app import current_app, identity
@@ -125,20 +124,10 @@ MANUAL = "manual"
 _ID = f"^{VALUE_PATTERN}$"
 
 
-def _check_unicode(text: str) -> str:
-    """Refuse half of a surrogate pair, which databases cannot encode. Pydantic only looks if there is another limit."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise PydanticCustomError("string_unicode", "not valid Unicode") from None
-    return text
-
-
 # Short, because each conversation contains these texts. For the same reason null is valid, because some models send it,
 # but not declared, and ids that must exist have no pattern.
-WorkflowId = Annotated[str, Field(description="The workflow."), AfterValidator(_check_unicode)]
-StepId = Annotated[str, Field(description="The step."), AfterValidator(_check_unicode)]
+WorkflowId = Annotated[str, Field(description="The workflow.")]
+StepId = Annotated[str, Field(description="The step.")]
 NewWorkflowId = Annotated[str, Field(description="The workflow.", pattern=_ID)]
 NewStepId = Annotated[str, Field(description="The step.", pattern=_ID)]
 Name = Annotated[str, Field(description="Its title.", min_length=1, max_length=NAME_LENGTH)]

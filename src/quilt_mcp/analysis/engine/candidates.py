@@ -375,15 +375,15 @@ def _is_same(items: Iterable[object], others: Iterable[object]) -> bool:
 def separate(arguments: BoundArguments) -> BoundArguments:
     """Return the arguments without an object that occurs twice in them or their containers."""
     seen: dict[int, object] = {}
-    values = {name: _separate(one, seen) for name, one in arguments.arguments.items()}
+    values = {name: _copy_repeated(one, seen) for name, one in arguments.arguments.items()}
     return BoundArguments(arguments.signature, values)
 
 
-def _separate(value: Any, seen: dict[int, object]) -> Any:
+def _copy_repeated(value: Any, seen: dict[int, object]) -> Any:
     if type(value) in {list, tuple, deque}:
-        return type(value)([_separate(one, seen) for one in value])
+        return type(value)([_copy_repeated(one, seen) for one in value])
     if type(value) is dict:
-        return {key: _separate(one, seen) for key, one in value.items()}
+        return {key: _copy_repeated(one, seen) for key, one in value.items()}
     if not has_identity(value):
         return value
     if id(value) in seen:

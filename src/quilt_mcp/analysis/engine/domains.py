@@ -280,7 +280,7 @@ class Domains:
         found = self._fill(list(KINDS[kind]), element, depth, modelled=False)
         if kind in TEXT_LIKE and element in {str, int, Any, object}:
             text = self.find(bytes if element is int else str, depth + 1)
-            return self._unite([found, text, None])  # None: there are others
+            return self._unite([found, text, None])  # None: other types of the kind are left out
         return found
 
     def _fill(

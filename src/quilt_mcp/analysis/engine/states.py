@@ -327,7 +327,7 @@ def _is_changeable_in(value: object, depth: int, own: Collection[str]) -> bool:
     """Return whether code can change a part of a value at this depth or below."""
     level, seen = [value], dict[int, object]()
     while level:
-        if depth <= 0:
+        if depth <= 0:  # an object above the depth can occur again below it
             seen.update((id(one), one) for one in level)
             if len(seen) > _WATCHED_OBJECTS or any(_has_own_state(one, own) for one in level):
                 return True

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import BoundArguments
 from itertools import product
+from traceback import walk_tb
 from types import FunctionType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -130,10 +131,8 @@ class Check:
         error = outcome.error
         if isinstance(error, self.raises):
             return Judgement("kept")
-        trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code is not self.subject.defined.__code__:
-            trace = trace.tb_next
-        if isinstance(error, AssertionError) and (trace.tb_lineno if trace else 0) < self.body_line:
+        lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code is self.subject.defined.__code__]
+        if isinstance(error, AssertionError) and (lines[0] if lines else 0) < self.body_line:
             return Judgement("precondition", outside=True)
         return Judgement(type(error).__name__, stop=True, outcomes=(outcome,))
 

@@ -1,5 +1,6 @@
 """An analysis in progress: its code, its limits and its clock."""
 
+import ast
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -58,13 +59,8 @@ class Task:
         """Explore within a share of the remaining time, and report partial answers. Unstable code is not explored."""
         self.report(answer(Exploration()))
         tree = include_clauses(self.loaded.whole_tree)
-        if self.loaded.draws:
-            return self._leave_open(None, "random", "The code draws random numbers when it is loaded.")
-        if changing := find_changing_name(tree):
-            own = find_changing_name(include_clauses(self.loaded.tree)) == changing  # no line of another file
-            lines = {other: one for one, other in map_lines(self.loaded.source, self.loaded.tree).items()}
-            line = lines.get(changing[1]) if own else None
-            return self._leave_open(line, changing[0], "The result differs between calls or processes.")
+        if unstable := self._leave_open(tree):
+            return unstable
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
         state = partial(take_state, *self.loaded.modules)
         watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
@@ -82,9 +78,18 @@ class Task:
         self.records.append(record(explored, self.loaded.names))
         return explored
 
-    def _leave_open(self, line: int | None, operation: str, reason: str) -> Exploration:
+    def _leave_open(self, tree: ast.Module) -> Exploration | None:
+        """Return the exploration of code that differs between calls or processes; None for other code."""
         unstable = Exploration(End.UNSTABLE)
-        unstable.causes.add(reason, line, operation)
+        if self.loaded.draws:
+            unstable.causes.add("The code draws random numbers when it is loaded.", None, "random")
+        elif changing := find_changing_name(tree):
+            own = find_changing_name(include_clauses(self.loaded.tree)) == changing  # no line of another file
+            lines = {other: one for one, other in map_lines(self.loaded.source, self.loaded.tree).items()}
+            line = lines.get(changing[1]) if own else None
+            unstable.causes.add("The result differs between calls or processes.", line, changing[0])
+        else:
+            return None
         self.records.append(record(unstable))
         return unstable
 

@@ -88,7 +88,7 @@ class Meanings:
         # such as `deque`, which means the same in every file
         known = [one.names for one in nodes if isinstance(one, ast.ImportFrom) and one.module in ALLOWED_MODULES]
         same = {id(alias) for names in known for alias in names if not alias.asname}
-        bound = {name for one in nodes if id(one) not in same for name in _list_bound(one)}
+        bound = {name for one in nodes if id(one) not in same for name in list_bound(one)}
         bound |= {one.arg for one in nodes if isinstance(one, ast.arg)}
         outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
         has_operators = not (methods <= _CONSTRUCTORS and imports <= {*ALLOWED_MODULES})
@@ -233,12 +233,12 @@ def _find_local_names(function: ast.AST) -> set[str]:
     inner |= {
         id(one) for node in nodes if isinstance(node, ast.ClassDef) for part in node.body for one in ast.walk(part)
     }
-    bound = {name for one in nodes if id(one) not in inner for name in _list_bound(one)}
+    bound = {name for one in nodes if id(one) not in inner for name in list_bound(one)}
     outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
     return (bound - outer) | {one.arg for one in nodes if isinstance(one, ast.arg)}
 
 
-def _list_bound(node: ast.AST) -> list[str]:
+def list_bound(node: ast.AST) -> list[str]:
     """Return the names that a node binds, but for parameters."""
     match node:
         case ast.Name(name, ast.Store() | ast.Del()) | ast.MatchMapping(rest=str(name)):
@@ -303,7 +303,7 @@ def _find_new(nodes: Collection[ast.AST], meanings: Meanings) -> set[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             new.update(one.id for one in targets if isinstance(one, ast.Name))
     added = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
-    bound = Counter(name for one in nodes if id(one) not in added for name in _list_bound(one))
+    bound = Counter(name for one in nodes if id(one) not in added for name in list_bound(one))
     parameters = {getattr(one, "arg", "") for one in nodes}
     return {name for name, count in new.items() if count == bound[name]} - meanings.outer - parameters
 
@@ -354,8 +354,12 @@ def _find_shared(tree: ast.Module, meanings: Meanings) -> Iterator[tuple[str, in
 def _find_depth(
     name: ast.Name, parents: Mapping[ast.AST, ast.AST], own: Collection[str], meanings: Meanings
 ) -> int | None:
-    """Return how deep in a value the part is that gets another name here, or that is changed without one, or None."""
-    node: ast.expr = name
+    """Return how deep in the value of a name the part is that this use gives another name, or None.
+
+    `x = a` gives one to depth 0, and `x = a[0]`, `x = a.get(0)` and `for x in a` to depth 1. A change of a result that
+    has no name, as in `a.get(0).append(1)`, counts too.
+    """
+    node: ast.expr = name  # grows: `a`, `a.b`, `a.b[0]`, `a.b[0].get`, `a.b[0].get(1)`
     depth = 0
     container: int | None = None  # the depth of what the node is an item of; None for a copy
     is_result = is_copy = False  # of a method; a copy is new, and its items are at the depth

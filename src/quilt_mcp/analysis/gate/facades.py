@@ -71,23 +71,17 @@ def refuse_others(module: ModuleType, real: ModuleType) -> ModuleType:
     return module
 
 
-def check_star_imports(tree: ast.Module, known: Collection[str] = ()) -> None:
-    """Check that the code uses no name that only the real module gives it by `from module import *`.
-
-    `known` are other names that the code has.
-    """
+def check_star_imports(tree: ast.Module) -> None:
+    """Check that the code uses no name that only the real module gives it by `from module import *`."""
     refused = {
         name: node
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
         for name in _list_refused(node.module or "")
     }
-    if refused:
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in refused]
-        bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | _find_defined(tree) | {*known}
-        for node in names:
-            if node.id not in bound:
-                raise Refused("withheld", node.lineno, f"{refused[node.id].module}.{node.id}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in refused:
+            raise Refused("withheld", node.lineno, f"{refused[node.id].module}.{node.id}")
 
 
 def _list_refused(module_name: str) -> Collection[str]:
@@ -95,14 +89,6 @@ def _list_refused(module_name: str) -> Collection[str]:
     if module_name not in ALLOWED_MODULES:
         return ()  # another file of the project
     return {*_list_public(import_module(module_name))} - {*_list_public(make_facade(module_name))}
-
-
-def _find_defined(tree: ast.Module) -> set[str]:
-    """Return the names that definitions, imports and parameters bind."""
-    nodes = list(ast.walk(tree))
-    found = {one.name for one in nodes if isinstance(one, ast.FunctionDef | ast.ClassDef)}
-    found |= {one.asname or one.name.partition(".")[0] for one in nodes if isinstance(one, ast.alias)}
-    return found | {one.arg for one in nodes if isinstance(one, ast.arg)}
 
 
 _LEVELS = {"NOTSET": 0, "DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}

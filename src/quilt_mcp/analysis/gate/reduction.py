@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.changes import find_changed_names, uses_decimal_context
+from quilt_mcp.analysis.gate.changes import find_changed_names, list_bound, uses_decimal_context
 from quilt_mcp.analysis.gate.tree import read_last_name
 
 
@@ -273,14 +273,8 @@ def _find_bound(node: ast.stmt) -> set[str]:
     waiting: list[ast.AST] = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, _DEFINITIONS):
-            found.add(one.name)
-        elif isinstance(one, _IMPORTS):
-            found |= {alias.asname or alias.name.partition(".")[0] for alias in one.names}
-        else:
-            if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
-                found.add(one.id)
-            waiting += ast.iter_child_nodes(one)
+        found |= {*list_bound(one)}
+        waiting += () if isinstance(one, _DEFINITIONS) else ast.iter_child_nodes(one)
     return found
 
 

@@ -26,11 +26,10 @@ from typing import NoReturn
 import z3  # type: ignore[import-untyped] # z3 ships no type information
 
 from quilt_mcp.analysis.gate.facades import watch_generators
-from quilt_mcp.analysis.gate.loading import admit_request
 from quilt_mcp.analysis.jail.layers import enter_jail, prctl, try_layers
 from quilt_mcp.analysis.jail.runner import answer_request
 from quilt_mcp.analysis.messages import ANSWER_BYTES, Answer, Envelope, Limits, Report, error
-from quilt_mcp.analysis.policy import ALLOWED_MODULES, Policy
+from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
 # Modules that others import inside a function
 _LATE_MODULES = (
@@ -41,7 +40,6 @@ _LATE_MODULES = (
 # Each solver timer that runs within another one takes a thread. z3 keeps the threads for later timers.
 _TIMERS = 4
 _LONG_MS = 60_000
-_EXAMPLE = 'def f(x: int) -> int:\n    """post: _ > x"""\n    return x + 1\n'
 
 
 def import_late_modules() -> None:
@@ -51,11 +49,6 @@ def import_late_modules() -> None:
     for codec in pkgutil.iter_modules(encodings.__path__):
         with suppress(ImportError):  # the encodings of another operating system
             import_module(f"encodings.{codec.name}")
-
-
-def admit_example() -> None:
-    """Let the gate check a program, so that its children find the caches of the libraries filled."""
-    admit_request({"tool": "symbolic_check", "code": _EXAMPLE, "function_name": "f"}, Policy())
 
 
 def start_solver_threads() -> None:
@@ -77,7 +70,6 @@ def serve(work: Work) -> None:
     control = socket.socket(fileno=0)
     warnings.simplefilter("ignore")  # stderr is not read
     import_late_modules()
-    admit_example()
     watch_generators()
     control.send(json.dumps({"layers": _try_layers_in_child()}).encode())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children

@@ -212,7 +212,6 @@ S3_ACTIONS = {
 }
 CATALOG_ACTIONS = (
     "athena:ListWorkGroups",
-    "athena:ListDataCatalogs",
     "athena:GetDataCatalog",
     "athena:ListDatabases",
     "glue:GetDatabase",
@@ -221,8 +220,6 @@ CATALOG_ACTIONS = (
     "glue:GetTables",
 )
 QUERY_ACTIONS = (
-    "athena:StartQueryExecution",
-    "athena:GetQueryExecution",
     "athena:BatchGetQueryExecution",
     "athena:ListQueryExecutions",
 )

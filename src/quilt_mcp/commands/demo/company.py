@@ -123,7 +123,6 @@ ACME = Company(
     "acme",
     USERS,
     ROLES,
-    "Researcher",
     BUCKETS,
     DATABASES,
     WORK_GROUPS,
@@ -137,6 +136,5 @@ EMPTY = Company(
     "acme",
     (User(ADMIN, "2023-01-09T08:30:00Z", "2023-01-09T08:30:00Z", "Administrators", is_admin=True),),
     (Role("Administrators", runs_queries_in=("primary",), lists_account=True),),
-    "Administrators",
     work_groups=(PRIMARY,),
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from graphql import (
@@ -39,8 +39,6 @@ from quilt_mcp.commands.demo.packages import describe_package, describe_packages
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Company, Level, Policy, Role, User
 
 JSON = dict[str, object]
-
-T = TypeVar("T", Bucket, User)
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,6 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
         "bucketConfigs": lambda _: [records.bucket(one) for one in viewer.list_bucket_configs()],
         "bucketConfig": lambda _, name: _find(viewer.list_bucket_configs(), name, records.bucket),
         "buckets": lambda _: [records.bucket(one) for one in viewer.list_buckets()],
-        "bucket": lambda _, name: _find(viewer.list_buckets(), name, records.bucket),
         "packages": lambda _, bucket, filter=None: _find(  # noqa: A006 - the schema's name
             viewer.list_buckets(), bucket, lambda one: describe_packages(one, filter)
         ),
@@ -92,17 +89,9 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
         "searchObjects": partial(_search, viewer, "Objects"),
         "searchMorePackages": lambda _, after, size: search_more("Packages", viewer.list_buckets(), after, size),
         "searchMoreObjects": lambda _, after, size: search_more("Objects", viewer.list_buckets(), after, size),
-        "potentialCollaborators": lambda _: records.potential_collaborators(),
         "roles": lambda _: [records.role(role) for role in company.roles],
-        "role": lambda _, id: next((records.role(role) for role in company.roles if _role_id(role) == id), None),  # noqa: A006 - the schema's name
-        "defaultRole": lambda _: records.role(company.find_role(company.default_role)),
-        "policies": lambda _: [records.policy(policy) for policy in records.policies],
-        "policy": lambda _, id: next((records.policy(one) for one in records.policies if _policy_id(one) == id), None),  # noqa: A006 - the same
         "admin": {
-            "user": {
-                "list": lambda _: [records.user(user) for user in company.users],
-                "get": lambda _, name: _find(company.users, name, records.user),
-            },
+            "user": {"list": lambda _: [records.user(user) for user in company.users]},
             "ssoConfig": lambda _: records.sso(),
             "tabulatorOpenQuery": company.open_query,
         },
@@ -121,9 +110,8 @@ def _search(
 
 
 def _find_package(buckets: Iterable[Bucket], bucket: str, name: str) -> JSON | None:
-    found = next((one for one in buckets if one.name == bucket), None)
-    packages = [one for one in found.packages if one.name == name] if found else []
-    return describe_package(found, packages[0]) if found and packages else None
+    found = ((one, package) for one in buckets if one.name == bucket for package in one.packages)
+    return next((describe_package(one, package) for one, package in found if package.name == name), None)
 
 
 def _me(viewer: Viewer) -> JSON:
@@ -144,8 +132,6 @@ class _Records:
     def __init__(self, company: Company, unnamed: User | None = None) -> None:
         self._company = company
         self._collaborating = [user for user in company.users if user.is_active and user.role and user != unnamed]
-        found = [policy for role in company.roles for policy in role.policies]
-        self.policies = list({policy.title: policy for policy in found}.values())
 
     def user(self, user: User) -> JSON:
         return {
@@ -162,31 +148,34 @@ class _Records:
         }
 
     def role(self, role: Role) -> JSON:
-        known = {"id": _role_id(role), "name": role.name, "arn": self._company.make_role_arn(role)}
+        known = {
+            "id": str(uuid5(NAMESPACE_URL, f"quilt:role/{role.name}")),
+            "name": role.name,
+            "arn": self._company.make_role_arn(role),
+        }
         if role.kind or role.external_arn:
             return {"__typename": role.kind or "UnmanagedRole", **known}
         return {
             "__typename": "ManagedRole",
             **known,
             "policies": lambda _: [self.policy(policy) for policy in role.policies],
-            "permissions": lambda _: self._permissions(role.permissions, role=lambda _: self.role(role)),
+            "permissions": lambda _: self._permissions(role.permissions),
         }
 
     def policy(self, policy: Policy) -> JSON:
         slug = policy.title.lower().replace(" ", "-")
         levels = policy.permissions if policy.managed else {}
         return {
-            "id": _policy_id(policy),
+            "id": str(uuid5(NAMESPACE_URL, f"quilt:policy/{policy.title}")),
             "title": policy.title,
             "arn": f"arn:aws:iam::{ACCOUNT_ID}:policy/quilt/{self._company.stack_name}/{slug}",
             "managed": policy.managed,
-            "permissions": lambda _: self._permissions(levels, policy=lambda _: self.policy(policy)),
-            "roles": lambda _: [self.role(role) for role in self._company.roles if policy in role.policies],
+            "permissions": lambda _: self._permissions(levels),
         }
 
-    def _permissions(self, levels: Mapping[str, Level], **owner: object) -> list[JSON]:
+    def _permissions(self, levels: Mapping[str, Level]) -> list[JSON]:
         buckets = {bucket.name: bucket for bucket in self._company.buckets}
-        return [{**owner, "bucket": self.bucket(buckets[name]), "level": level} for name, level in levels.items()]
+        return [{"bucket": self.bucket(buckets[name]), "level": level} for name, level in levels.items()]
 
     def bucket(self, bucket: Bucket) -> JSON:
         """Return the value of a BucketConfig or a Bucket. Absent fields are null."""
@@ -196,7 +185,6 @@ class _Records:
             "description": bucket.description,
             "tags": list(bucket.tags),
             "relevanceScore": 0,
-            "browsable": False,
             "prefixes": [],
             "collaborators": lambda _: self._collaborators(bucket),
             "tabulatorTables": [{"name": name, "config": config} for name, config in bucket.tables.items()],
@@ -205,19 +193,11 @@ class _Records:
     def _collaborators(self, bucket: Bucket) -> list[JSON]:
         return [
             {
-                "collaborator": _collaborator(user),
+                "collaborator": {"email": user.email, "username": user.name},
                 "permissionLevel": self._company.find_role(user.role).permissions[bucket.name],
             }
             for user in self._collaborating
             if user.role and bucket.name in self._company.find_role(user.role).permissions
-        ]
-
-    def potential_collaborators(self) -> list[JSON]:
-        """Return the users with an unmanaged role, of which Quilt does not know the buckets."""
-        return [
-            _collaborator(user)
-            for user in self._collaborating
-            if user.role and self._company.find_role(user.role).external_arn
         ]
 
     def sso(self) -> JSON | None:
@@ -228,20 +208,8 @@ class _Records:
         return {"text": self._company.sso, **uploaded}
 
 
-def _collaborator(user: User) -> JSON:
-    return {"email": user.email, "username": user.name}
-
-
-def _find(records: Iterable[T], name: str, describe: Callable[[T], JSON]) -> JSON | None:
-    return next((describe(record) for record in records if record.name == name), None)
-
-
-def _role_id(role: Role) -> str:
-    return str(uuid5(NAMESPACE_URL, f"quilt:role/{role.name}"))
-
-
-def _policy_id(policy: Policy) -> str:
-    return str(uuid5(NAMESPACE_URL, f"quilt:policy/{policy.title}"))
+def _find(buckets: Iterable[Bucket], name: str, describe: Callable[[Bucket], JSON]) -> JSON | None:
+    return next((describe(bucket) for bucket in buckets if bucket.name == name), None)
 
 
 FILE = Path(__file__).with_name("stack_schema.graphql")
@@ -308,7 +276,7 @@ def _existed(node: ObjectTypeDefinitionNode | FieldDefinitionNode, day: str) -> 
 
 
 class Query(NamedTuple):
-    """The body of a request. `text` is empty if the body is not a query."""
+    """The body of a request. `text` is empty if there is no body."""
 
     text: str = ""
     operation: str | None = None
@@ -316,12 +284,7 @@ class Query(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes) -> "Query":
-        try:
-            value = json.loads(body)
-        except ValueError:
-            return cls()
-        if not isinstance(value, dict):
-            return cls()
+        value = json.loads(body or b"{}")
         return cls(str(value.get("query") or ""), value.get("operationName"), value.get("variables") or {})
 
 

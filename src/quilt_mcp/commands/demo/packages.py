@@ -83,7 +83,6 @@ def describe_package(bucket: Bucket, package: Package) -> JSON:
         return _describe_revision(bucket, found) if found else None
 
     return {
-        "bucket": bucket.name,
         "name": package.name,
         "modified": _describe_time(newest[0].created),
         "revisions": {"total": len(newest), "page": page},
@@ -105,7 +104,6 @@ def _describe_revision(bucket: Bucket, revision: Revision) -> JSON:
         "hash": compute_hash(bucket, revision),
         "modified": _describe_time(revision.created),
         "message": revision.message,
-        "metadata": {},
         "userMeta": revision.user_meta,
         "workflow": {"config": f"s3://{bucket.name}/.quilt/workflows/config.yml", "id": revision.workflow}
         if revision.workflow
@@ -178,11 +176,8 @@ def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
         if any(matches.values()) or entries:
             yield {
                 "text": text,
-                "id": f"{bucket.name}/{package.name}",
-                "score": 1.0,
                 "bucket": bucket.name,
                 "name": package.name,
-                "pointer": "latest",
                 "hash": compute_hash(bucket, revision),
                 "size": float(sum(len(bucket.objects[key]) for key in revision.entries.values())),
                 "modified": _describe_time(revision.created),
@@ -208,13 +203,10 @@ def _find_objects(bucket: Bucket, text: str) -> Iterator[JSON]:
         if text in key.lower() or text in content.lower():
             yield {
                 "text": text,
-                "id": f"{bucket.name}/{key}",
-                "score": 1.0,
                 "bucket": bucket.name,
                 "key": key,
                 "version": hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(),
                 "size": float(len(content)),
                 "modified": _describe_time(CREATED),
                 "deleted": False,
-                "indexedContent": None,
             }

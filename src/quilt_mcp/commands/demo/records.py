@@ -242,7 +242,6 @@ class Company:
     stack_name: str
     users: tuple[User, ...]
     roles: tuple[Role, ...]
-    default_role: str
     buckets: tuple[Bucket, ...] = ()
     databases: tuple[Database, ...] = ()
     work_groups: tuple[WorkGroup, ...] = ()

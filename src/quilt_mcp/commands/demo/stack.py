@@ -192,15 +192,8 @@ class FakeStack:
             "registryUrl": self.addresses.registry,
             "region": REGION,
             "s3Proxy": self.addresses.s3_proxy,
-            "apiGatewayEndpoint": f"{self.addresses.registry}/api",
-            "binaryApiGatewayEndpoint": f"{self.addresses.registry}/binary",
             "analyticsBucket": f"{stack}-analyticsbucket-1x9k2f7q",
             "serviceBucket": f"{stack}-servicebucket-8m3t5w0z",
-            "alwaysRequiresAuth": True,
-            "mixpanelToken": "",
-            "mode": "PRODUCT",
-            "passwordAuth": "DISABLED",
-            "ssoAuth": "ENABLED",
-            "ssoProviders": "okta",
+            "mode": "PRODUCT",  # one of many fields that this server does not read
             **({"stackVersion": VERSIONS[self.endpoint.age]} if self.endpoint.age in VERSIONS else {}),
         }

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from quilt_mcp.core.errors import (
@@ -162,112 +162,111 @@ ACTIONS = {
 }
 
 
-class _Row(NamedTuple):
-    """What a group of AWS error codes, with spaces between them, means to the caller."""
+def _name_class(error: Exception) -> str:
+    return type(error).__name__
 
-    codes: str
+
+def _name_endpoint(error: Exception) -> str:
+    host = _find_host(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    return f"{type(error).__name__}: {host}" if host else type(error).__name__
+
+
+@dataclass(frozen=True)
+class _Reason:
+    """What an exception means to the caller. Called with the exception, it makes the failure."""
+
     failure: type[ResourceFailure]
     message: str
     actions: tuple[str, ...] = ()
+    describe: Callable[[Exception], str | None] = _name_class
+    lasts: bool = False
+
+    def __call__(self, error: Exception) -> ResourceFailure:
+        options = {"transient": False} if self.lasts else {}
+        return self.failure(self.message, details=self.describe(error), suggested_actions=self.actions, **options)
 
 
 NEW_CREDENTIALS = (
     "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
     "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
 )
-BROKEN = _Row(
-    "ConditionalRequestConflict InternalError InternalErrorException InternalFailure InternalServerException "
-    "InternalServerError InternalServiceException OperationAborted OperationTimeoutException RequestAbortedException "
-    "RequestTimeout RequestTimeoutException ResourceNotReadyException ServiceUnavailable ServiceUnavailableException "
-    "TemporaryRedirect",
-    Unavailable,
-    "AWS could not process the request.",
-)
-BY_CODE = (
-    _Row(
-        "AccessDenied AccessDeniedException NotAuthorized UnauthorizedOperation UnauthorizedAccess Forbidden",
-        RefusedByAWS,
-        "Your AWS identity is not allowed to do this.",
+BROKEN = _Reason(Unavailable, "AWS could not process the request.")
+BY_CODE = {
+    "AccessDenied AccessDeniedException NotAuthorized UnauthorizedOperation UnauthorizedAccess Forbidden": _Reason(
+        RefusedByAWS, "Your AWS identity is not allowed to do this."
     ),
-    _Row(
-        "ExpiredToken ExpiredTokenException TokenRefreshRequired",
-        AWSKeysExpired,
-        "The AWS credentials have expired.",
-        NEW_CREDENTIALS,
+    "ExpiredToken ExpiredTokenException TokenRefreshRequired": _Reason(
+        AWSKeysExpired, "The AWS credentials have expired.", NEW_CREDENTIALS
     ),
-    _Row(
+    (
         "InvalidClientTokenId InvalidAccessKeyId InvalidToken IncompleteSignature UnrecognizedClientException "
-        "MissingAuthenticationToken AuthFailure",
-        NotSignedInToQuilt,
-        "AWS rejected the credentials.",
-        NEW_CREDENTIALS,
-    ),
-    _Row(
-        "SignatureDoesNotMatch InvalidSignatureException",
+        "MissingAuthenticationToken AuthFailure"
+    ): _Reason(NotSignedInToQuilt, "AWS rejected the credentials.", NEW_CREDENTIALS),
+    "SignatureDoesNotMatch InvalidSignatureException": _Reason(
         NotSignedInToQuilt,
         "AWS rejected the signature of the request.",
         (*NEW_CREDENTIALS, "If it fails again, check the clock of this machine: a signature is valid for minutes."),
     ),
-    _Row(
+    (
         "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
-        "RequestLimitExceeded TooManyRequestsException SlowDown PriorRequestNotComplete",
-        Throttled,
-        "AWS is throttling requests.",
+        "RequestLimitExceeded TooManyRequestsException SlowDown PriorRequestNotComplete"
+    ): _Reason(Throttled, "AWS is throttling requests."),
+    (
+        "ConditionalRequestConflict InternalError InternalErrorException InternalFailure InternalServerException "
+        "InternalServerError InternalServiceException OperationAborted OperationTimeoutException "
+        "RequestAbortedException RequestTimeout RequestTimeoutException ResourceNotReadyException ServiceUnavailable "
+        "ServiceUnavailableException TemporaryRedirect"
+    ): BROKEN,
+    "FederationSourceRetryableException": _Reason(
+        Unavailable, "The external source of a Glue database could not process the request."
     ),
-    BROKEN,
-    _Row(
-        "FederationSourceRetryableException",
-        Unavailable,
-        "The external source of a Glue database could not process the request.",
-    ),
-    _Row(
-        "FederationSourceException",
+    "FederationSourceException": _Reason(
         ResourceExecutionError,
         "The external source of a Glue database failed.",
         ("Ask the owner of the database to check its connection in AWS Glue.",),
     ),
-    _Row(
-        "MetadataException",
+    "MetadataException": _Reason(
         ResourceExecutionError,
         "Athena could not read the data catalog.",
         ("Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",),
     ),
-    _Row(
+    (
         "GlueEncryptionException KMS.DisabledException KMS.InvalidKeyUsageException KMS.InvalidStateException "
-        "KMS.KMSInvalidStateException KMS.NotFoundException",
+        "KMS.KMSInvalidStateException KMS.NotFoundException"
+    ): _Reason(
         ResourceExecutionError,
         "AWS could not decrypt or encrypt the data with its KMS key.",
         ("Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",),
     ),
-    _Row(
-        "InvalidObjectState",
+    "InvalidObjectState": _Reason(
         ResourceExecutionError,
         "The object is archived, so it cannot be read.",
         ("Restore the object in S3, or ask the owner of the bucket to do it.",),
     ),
-    _Row("PreconditionFailed", ConditionNotMet, "The object does not meet the condition of the request."),
-    _Row(
+    "PreconditionFailed": _Reason(ConditionNotMet, "The object does not meet the condition of the request."),
+    (
         "InvalidArgument InvalidBucketName InvalidInputException InvalidParameterException InvalidRequest "
-        "InvalidRequestException ValidationException",
+        "InvalidRequestException ValidationException"
+    ): _Reason(
         ResourceExecutionError,
         "AWS does not accept the request in this form.",
         ("Check the names in the URI. If they are right, report the error with `details`.",),
     ),
-    _Row("NoSuchBucket NoSuchKey NoSuchVersion EntityNotFoundException", NotFound, "Not found in AWS."),
-    _Row(
-        "RequestExpired RequestInTheFuture RequestTimeTooSkewed",
+    "NoSuchBucket NoSuchKey NoSuchVersion EntityNotFoundException": _Reason(NotFound, "Not found in AWS."),
+    "RequestExpired RequestInTheFuture RequestTimeTooSkewed": _Reason(
         ResourceExecutionError,
         "The clock of this machine is wrong, so AWS rejects its signatures.",
         ("Set the clock of this machine, then repeat the call.",),
     ),
-)
-OTHER = _Row("", ResourceExecutionError, "AWS rejected the request.")
-TOKEN_OF_S3 = _Row("", TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
-UNEXPLAINED = _Row("", UnexplainedByS3, "S3 rejected the request and gave no reason.")
+}
+"""What AWS error codes, with spaces between them, mean to the caller."""
+OTHER = _Reason(ResourceExecutionError, "AWS rejected the request.")
+TOKEN_OF_S3 = _Reason(TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
+UNEXPLAINED = _Reason(UnexplainedByS3, "S3 rejected the request and gave no reason.")
 
 
-def _find(code: str) -> _Row:
-    return next((row for row in BY_CODE if code in row.codes.split()), OTHER)
+def _find(code: str) -> _Reason:
+    return next((row for codes, row in BY_CODE.items() if code in codes.split()), OTHER)
 
 
 # S3 sends no body with the response to a HEAD request. The code is then the status. A 400 has different meanings.
@@ -335,30 +334,6 @@ MAX_PATH = 200
 TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 WHOLE_QUERY = "query"
 """Where an error of GraphQL is that has no path."""
-
-
-def _name_class(error: Exception) -> str:
-    return type(error).__name__
-
-
-def _name_endpoint(error: Exception) -> str:
-    host = _find_host(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
-    return f"{type(error).__name__}: {host}" if host else type(error).__name__
-
-
-@dataclass(frozen=True)
-class _Reason:
-    """What an exception means to the caller. Called with the exception, it makes the failure."""
-
-    failure: type[ResourceFailure]
-    message: str
-    actions: tuple[str, ...] = ()
-    describe: Callable[[Exception], str | None] = _name_class
-    lasts: bool = False
-
-    def __call__(self, error: Exception) -> ResourceFailure:
-        options = {"transient": False} if self.lasts else {}
-        return self.failure(self.message, details=self.describe(error), suggested_actions=self.actions, **options)
 
 
 def _not_trusted(what: str, describe: Callable[[Exception], str], variables: str) -> _Reason:

@@ -7,7 +7,7 @@ import io
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -51,23 +51,13 @@ def hold_lock(directory: Path, seconds: float) -> Iterator[None]:
         Unavailable: another holder keeps the lock.
     """
     with ExitStack() as stack:
-        if (connection := _lock(directory / NAME, seconds)) is not None:
-            stack.enter_context(closing(connection))
-        yield
-
-
-def _lock(path: Path, seconds: float) -> sqlite3.Connection | None:
-    """Return a connection that holds the lock until it is closed; None if the file cannot be locked."""
-    with ExitStack() as on_failure:
         try:
-            connection = on_failure.enter_context(closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)))
-            connection.execute("BEGIN EXCLUSIVE")
+            opened = sqlite3.connect(directory / NAME, timeout=seconds, isolation_level=None)
+            stack.enter_context(closing(opened)).execute("BEGIN EXCLUSIVE")
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                return None
-            raise Unavailable("Another process is renewing the Quilt login.") from None
-        on_failure.pop_all()
-        return connection
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise Unavailable("Another process is renewing the Quilt login.") from None
+        yield
 
 
 CHUNK_BYTES = 65_536
@@ -79,22 +69,7 @@ REJECTED_TOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FO
 
 
 class StackAdapter(HTTPAdapter):
-    """Limits the time of each request."""
-
-    def __init__(self, timeout: Timeout) -> None:
-        self._timeout = timeout
-        super().__init__()
-
-    def send(  # noqa: PLR0917 - the signature of the base class
-        self,
-        request: requests.PreparedRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002 - the same
-        timeout: float | tuple[float, float] | tuple[float, None] | None = None,
-        verify: bool | str = True,  # noqa: FBT001, FBT002 - the same
-        cert: bytes | str | tuple[bytes | str, bytes | str] | None = None,
-        proxies: Mapping[str, str] | None = None,
-    ) -> requests.Response:
-        return super().send(request, stream, timeout or self._timeout, verify, cert, proxies)
+    """Sends each request at once, also through a proxy."""
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> urllib3.ProxyManager:
         """Return the connections through a proxy, without Nagle's algorithm.
@@ -105,20 +80,6 @@ class StackAdapter(HTTPAdapter):
         proxy_kwargs.setdefault("socket_options", HTTPConnection.default_socket_options)
         manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **proxy_kwargs)
         return manager
-
-
-def _make_auth(token: str | None) -> Callable[[requests.PreparedRequest], requests.PreparedRequest]:
-    """Return what sends the token, if there is one.
-
-    A session with its own `auth` does not read ~/.netrc, where requests would find another login.
-    """
-
-    def authorize(request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if token:
-            request.headers["Authorization"] = f"Bearer {token}"
-        return request
-
-    return authorize
 
 
 class StackSession(requests.Session):
@@ -133,10 +94,12 @@ class StackSession(requests.Session):
         super().__init__()
         self.stream = True
         self.headers["Accept"] = "application/json"
-        self.auth = _make_auth(token)
+        if token:
+            self.headers["Authorization"] = f"Bearer {token}"
+        self.auth = lambda request: request  # without one, requests sends another login, from ~/.netrc
         for scheme in ("https://", "http://"):
-            self.mount(scheme, StackAdapter(timeout))
-        self._body_seconds, self._max_body_bytes = timeout[1], max_body_bytes
+            self.mount(scheme, StackAdapter())
+        self._timeout, self._max_body_bytes = timeout, max_body_bytes
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         """Send the request and read the whole response.
@@ -146,6 +109,7 @@ class StackSession(requests.Session):
             ReadTimeout: the body did not arrive within the time limit.
             Unavailable: the body is too large, or JSON that Python cannot parse.
         """
+        kwargs["timeout"] = kwargs.get("timeout") or self._timeout
         kwargs["allow_redirects"] = False  # the token would go to an address that is not configured
         with calling("stack", str(request.method)):
             response = super().send(request, **kwargs)
@@ -167,7 +131,7 @@ class StackSession(requests.Session):
         return None
 
     def _read_body(self, response: requests.Response) -> None:
-        until, body = time.monotonic() + self._body_seconds, bytearray()
+        until, body = time.monotonic() + self._timeout[1], bytearray()
         while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
             body += chunk
             if len(body) > self._max_body_bytes:
@@ -369,10 +333,12 @@ class StackSearch:
 
 
 def _check_fit(stack: Stack, actions: Sequence[str]) -> None:
-    """Check that the registry of a stack is encrypted and can belong to its catalog. Unknown addresses are not checked.
+    """Check that the registry of a stack can belong to its catalog, and that tokens are encrypted on their way to it.
+
+    Unknown addresses are not checked, and nothing needs encryption that does not leave this machine.
 
     Raises:
-        ResourceExecutionError: it cannot. No token may be sent there.
+        ResourceExecutionError: no token may be sent there.
     """
     if stack.catalog_url and stack.registry_url and not is_registry_of(stack.registry_url, stack.catalog_url):
         registry, catalog = _show(stack.registry_url), _show(stack.catalog_url)
@@ -381,15 +347,6 @@ def _check_fit(stack: Stack, actions: Sequence[str]) -> None:
             details="the scheme or the domain is another one",
             suggested_actions=actions,
         )
-    _check_encrypted(stack)
-
-
-def _check_encrypted(stack: Stack) -> None:
-    """Check that the caller's token is encrypted on its way to the registry, or does not leave this machine.
-
-    Raises:
-        ResourceExecutionError: it would not be.
-    """
     address = parse_address(stack.registry_url or "")
     if address and address.scheme == "http" and not address.is_loopback:
         raise ResourceExecutionError(

@@ -4,14 +4,13 @@ The docstring of each module lists its differences. Not corrected: bucket polici
 policies, simulation of policies.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
 import moto.athena.urls
 import moto.glue.urls
 import moto.s3.responses
-from moto.core.base_backend import BaseBackend
 from moto.iam import access_control
 
 # Private, but the only way to seed the identifiers that moto generates, such as those of roles.
@@ -36,7 +35,6 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
         patch.dict(moto.athena.urls.url_paths, {"{0}/$": AthenaAnswers.dispatch}),
         patch.dict(moto.glue.urls.url_paths, {"{0}/$": GlueAnswers.dispatch}),
         patch.object(moto.s3.responses, "S3Response", S3Answers),  # moto loads moto.s3.urls again to build its URLs
-        patch.object(BaseBackend, "urls", _remember_urls()),
         patch.object(access_control, "IAMRequest", StrictIAMRequest),
         patch.object(access_control, "S3IAMRequest", StrictS3Request),
         patch.object(Behaving, "behaviour", behaviour or Behaviour()),
@@ -46,17 +44,3 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
             yield
         finally:
             mock_random.setstate(state)
-
-
-def _remember_urls() -> property:
-    """Return moto's property for the URLs of a service, built once. moto builds them for each request."""
-    build = BaseBackend.__dict__["urls"].fget
-    known: dict[type[BaseBackend], dict[str, Callable[..., object]]] = {}
-
-    def recall(backend: BaseBackend) -> dict[str, Callable[..., object]]:
-        service = type(backend)
-        if service not in known:
-            known[service] = build(backend)
-        return known[service]
-
-    return property(recall)

@@ -8,13 +8,8 @@
 | a query's status, statistics    | succeeded, no time, no bytes    | as recorded; no end while it runs         |
 | unknown names and ids           | empty, or an exception          | InvalidRequestException                   |
 | ListWorkGroups, GetWorkGroup    | created at the time of the call | created once; pages of up to 50           |
-| ListDataCatalogs                | empty at first                  | always contains AwsDataCatalog            |
-| ListDatabases of AwsDataCatalog | a separate list                 | Glue's databases, with Glue's rights      |
 | any action                      | needs rights on `*`             | needs rights on a workgroup or catalog    |
 | many calls                      | answered                        | with quotas in Behaviour: Rate exceeded   |
-
-If Glue refuses something, Athena's error is MetadataException, with Glue's message and code as its
-text. The form is taken from logs in metabase#74092 and dbeaver#18786.
 
 | request            | moto                | AWS, and here                                                      |
 |--------------------|---------------------|--------------------------------------------------------------------|
@@ -27,17 +22,16 @@ enough for it.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from moto.athena.models import Execution, WorkGroup
 from moto.athena.responses import AthenaResponse
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
-from moto.glue.models import GlueBackend, glue_backends
 from moto.glue.responses import GlueResponse
 
-from quilt_mcp.commands.demo.moto_gaps.refusals import REQUEST_ID, Behaving, Sender
+from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Sender
 from quilt_mcp.commands.demo.records import Query
 
 JSON = dict[str, object]
@@ -61,11 +55,21 @@ class GlueAnswers(Behaving, GlueResponse):
     def _authenticate_and_authorize_normal_action(self, resource: str = "*") -> None:
         super()._authenticate_and_authorize_normal_action(resource)
         sender = Sender.of_request(self.current_account, self.headers)
-        if refusal := _find_refusal(sender, self._get_action(), self._list_arns()[1:]):
-            raise JsonRESTError("AccessDeniedException", refusal)
+        for arn in self._list_arns()[1:]:
+            if refusal := sender.explain_refusal(f"glue:{self._get_action()}", arn):
+                raise JsonRESTError("AccessDeniedException", refusal)
 
     def _list_arns(self) -> list[str]:
-        return _list_arns(self.region, self.current_account, self._get_action(), self.parameters)
+        """Return the resources that the action needs rights on: the data catalog first."""
+        start, action = f"arn:aws:glue:{self.region}:{self.current_account}", self._get_action()
+        database = self.parameters.get("DatabaseName") or self.parameters.get("Name")
+        databases = {"GetDatabases": "*", "GetDatabase": database, "GetTables": database, "GetTable": database}
+        tables = {"GetTables": "*", "GetTable": self.parameters.get("Name")}
+        return [
+            f"{start}:catalog",
+            *([f"{start}:database/{databases[action]}"] if action in databases else []),
+            *([f"{start}:table/{database}/{tables[action]}"] if action in tables else []),
+        ]
 
     def _page(self, key: str, items: Sequence[JSON]) -> ActionResult:
         size = int(self.parameters.get("MaxResults") or MAX_GLUE_PAGE)
@@ -78,29 +82,7 @@ class GlueAnswers(Behaving, GlueResponse):
         return ActionResult(page if token is None else {**page, "NextToken": token})
 
 
-def _list_arns(region: str, account: str, action: str, parameters: Mapping[str, object]) -> list[str]:
-    """Return the resources that an action needs rights on: the data catalog first."""
-    start = f"arn:aws:glue:{region}:{account}"
-    database = parameters.get("DatabaseName") or parameters.get("Name")
-    databases = {"GetDatabases": "*", "GetDatabase": database, "GetTables": database, "GetTable": database}
-    tables = {"GetTables": "*", "GetTable": parameters.get("Name")}
-    return [
-        f"{start}:catalog",
-        *([f"{start}:database/{databases[action]}"] if action in databases else []),
-        *([f"{start}:table/{database}/{tables[action]}"] if action in tables else []),
-    ]
-
-
-def _find_refusal(sender: Sender, action: str, arns: Sequence[str]) -> str | None:
-    refusals = (sender.explain_refusal(f"glue:{action}", arn) for arn in arns)
-    return next((refusal for refusal in refusals if refusal), None)
-
-
 MAX_PAGE = 50
-GLUE_CATALOG = "AwsDataCatalog"
-ON_EVERYTHING = {"ListWorkGroups", "ListDataCatalogs"}
-
-DDL = ("ALTER", "CREATE", "DESCRIBE", "DROP", "MSCK", "SHOW")
 
 
 class DatedWorkGroup(WorkGroup):
@@ -113,9 +95,9 @@ class RecordedExecution(Execution):
     """A query with its submission time, in seconds since 1970, and the outcome in its record."""
 
     def __init__(self, record: Query, work_group: WorkGroup, submitted: float, results: str) -> None:
-        context: Any = {"Catalog": GLUE_CATALOG, "Database": record.database}  # moto annotates it as str
+        context: Any = {"Catalog": "AwsDataCatalog", "Database": record.database}  # moto annotates it as str
         super().__init__(record.sql, context, {}, work_group, None)
-        self.id = record.id
+        self.id, self.group = record.id, work_group.name
         self.config = {"OutputLocation": f"{results}{record.id}.csv"}
         self.record = record
         self.start_time = submitted
@@ -129,7 +111,15 @@ class RecordedExecution(Execution):
             status["CompletionDateTime"] = self.start_time + self.record.seconds
             for name in ("EngineExecutionTimeInMillis", "TotalExecutionTimeInMillis"):
                 statistics[name] = self.record.seconds * 1000
-        return {"Status": status, "Statistics": statistics}
+        return {
+            "QueryExecutionId": self.id,
+            "Query": self.query,
+            "QueryExecutionContext": self.context,
+            "ResultConfiguration": self.config,
+            "WorkGroup": self.group,
+            "Status": status,
+            "Statistics": statistics,
+        }
 
 
 class AthenaAnswers(Behaving, AthenaResponse):
@@ -147,30 +137,21 @@ class AthenaAnswers(Behaving, AthenaResponse):
         newest_first = sorted(executions, key=lambda execution: execution.start_time, reverse=True)
         return self._page("QueryExecutionIds", [execution.id for execution in newest_first])
 
-    def get_query_execution(self) -> str:
-        query_id = self._get_param("QueryExecutionId")
-        if query_id not in self.athena_backend.executions:
-            raise _invalid_request(f"QueryExecution {query_id} was not found")
-        return json.dumps({"QueryExecution": self._describe(query_id)})
-
     def batch_get_query_execution(self) -> str:
         ids = self._get_param("QueryExecutionIds")
         if len(ids) > MAX_PAGE:
             raise _invalid_request(f"More than {MAX_PAGE} QueryExecutionIds")
-        known = [query_id for query_id in ids if query_id in self.athena_backend.executions]
+        executions = [one for one in self.athena_backend.executions.values() if isinstance(one, RecordedExecution)]
+        known = {one.id: one.describe() for one in executions if one.id in ids}
         unknown = {"ErrorCode": "INVALID_QUERY_EXECUTION_ID", "ErrorMessage": "QueryExecution was not found"}
         return json.dumps(
             {
-                "QueryExecutions": [self._describe(query_id) for query_id in known],
+                "QueryExecutions": [known[query_id] for query_id in ids if query_id in known],
                 "UnprocessedQueryExecutionIds": [
                     {"QueryExecutionId": query_id, **unknown} for query_id in ids if query_id not in known
                 ],
             }
         )
-
-    def list_data_catalogs(self) -> str:
-        others = self.athena_backend.list_data_catalogs()
-        return self._page("DataCatalogsSummary", [{"CatalogName": GLUE_CATALOG, "Type": "GLUE"}, *others])
 
     def get_data_catalog(self) -> str:
         return json.dumps({"DataCatalog": self._require_catalog(self._get_param("Name"))})
@@ -178,27 +159,9 @@ class AthenaAnswers(Behaving, AthenaResponse):
     def list_databases(self) -> str:
         catalog = self._get_param("CatalogName")
         self._require_catalog(catalog)
-        if catalog != GLUE_CATALOG:
-            databases = self.athena_backend.databases.values()
-            names = sorted(one.name for one in databases if one.catalog_name == catalog)
-            return self._page("DatabaseList", [{"Name": name} for name in names])
-        self._require_glue("GetDatabases")
-        kept = ("Description", "Parameters")
-        described = [
-            {"Name": database.name, **{key: database.input[key] for key in kept if database.input.get(key)}}
-            for database in sorted(self._glue.get_databases(), key=lambda database: database.name)
-        ]
-        return self._page("DatabaseList", described)
-
-    @property
-    def _glue(self) -> GlueBackend:
-        return glue_backends[self.current_account][self.region]
-
-    def _require_glue(self, action: str, **parameters: str) -> None:
-        sender = Sender.of_request(self.current_account, self.headers)
-        arns = _list_arns(self.region, self.current_account, action, parameters)
-        if refusal := _find_refusal(sender, action, arns):
-            raise _metadata_error(refusal, "AccessDeniedException")
+        databases = self.athena_backend.databases.values()
+        names = sorted(one.name for one in databases if one.catalog_name == catalog)
+        return self._page("DatabaseList", [{"Name": name} for name in names])
 
     def _authenticate_and_authorize_normal_action(self, resource: str = "*") -> None:
         if not self.behaviour.admits(self._get_action()):
@@ -206,11 +169,11 @@ class AthenaAnswers(Behaving, AthenaResponse):
         super()._authenticate_and_authorize_normal_action(resource)
 
     def _determine_resource(self) -> str:
-        if self._get_action() in ON_EVERYTHING:
+        if self._get_action() == "ListWorkGroups":
             return "*"
         if catalog := self._get_param("CatalogName") or self._get_param("Name"):
             return self._arn("datacatalog", catalog)
-        query_id, *_ = self._get_param("QueryExecutionIds") or [self._get_param("QueryExecutionId")]
+        query_id, *_ = self._get_param("QueryExecutionIds") or [""]
         execution = self.athena_backend.executions.get(query_id)
         if execution and execution.workgroup:
             return self._arn("workgroup", execution.workgroup.name)
@@ -226,8 +189,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
         return name
 
     def _require_catalog(self, name: str) -> JSON:
-        if name == GLUE_CATALOG:
-            return {"Name": GLUE_CATALOG, "Type": "GLUE"}
         if catalog := self.athena_backend.get_data_catalog(name):
             return dict(catalog)
         raise _invalid_request(f"DataCatalog {name} was not found")
@@ -236,21 +197,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
         known = self.athena_backend.work_groups[str(group["Name"])]
         return {**group, "CreationTime": known.created} if isinstance(known, DatedWorkGroup) else group
 
-    def _describe(self, query_id: str) -> JSON:
-        execution = self.athena_backend.executions[query_id]
-        result: JSON = {
-            "QueryExecutionId": query_id,
-            "Query": execution.query,
-            "StatementType": "DDL" if execution.query.upper().startswith(DDL) else "DML",
-            "QueryExecutionContext": execution.context,
-            "ResultConfiguration": execution.config,
-            "WorkGroup": execution.workgroup.name if execution.workgroup else "primary",
-        }
-        if isinstance(execution, RecordedExecution):
-            return {**result, **execution.describe()}
-        times = {"SubmissionDateTime": execution.start_time, "CompletionDateTime": execution.end_time}
-        return {**result, "Status": {"State": execution.status, **times}}
-
     def _page(self, key: str, items: Sequence[object]) -> str:
         start, size = int(self._get_param("NextToken") or 0), int(self._get_param("MaxResults") or MAX_PAGE)
         if size > MAX_PAGE:
@@ -258,13 +204,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
         end = start + size
         token = self.behaviour.make_page_token(end, len(items))
         return json.dumps({key: items[start:end], **({} if token is None else {"NextToken": token})})
-
-
-def _metadata_error(message: str, code: str) -> JsonRESTError:
-    origin = (
-        f"(Service: AmazonDataCatalog; Status Code: 400; Error Code: {code}; Request ID: {REQUEST_ID}; Proxy: null)"
-    )
-    return JsonRESTError("MetadataException", f"{message} {origin}")
 
 
 def _invalid_request(message: str) -> JsonRESTError:

@@ -204,8 +204,6 @@ class Sender:
 def read_document(policy: object) -> str:
     if isinstance(policy, str):
         return policy
-    if isinstance(policy, dict):
-        return str(policy["policy_document"])
     # moto's type of `policy` is too wide
     return next(str(version.document) for version in policy.versions if version.is_default)  # type: ignore[attr-defined]  # moto declares no types of policies
 
@@ -246,10 +244,8 @@ class StrictIAMRequest(_StrictRequest, IAMRequest):
                 f"You are not authorized to perform: {self._action} on the resource. After your AWS administrator or "
                 "you have updated your permissions, please try again.",
             )
-        if self._uses_json():
-            refusal = Sender(self._access_key).explain_refusal(self._action, resource)
-            raise JsonRESTError("AccessDeniedException", str(refusal))
-        raise AccessDeniedError(user_arn=self._access_key.arn, action=self._action)
+        refusal = Sender(self._access_key).explain_refusal(self._action, resource)
+        raise JsonRESTError("AccessDeniedException", str(refusal))
 
     def _raise_invalid_access_key(self, _: str) -> None:
         if self._uses_json():

@@ -52,20 +52,14 @@ class S3Answers(Behaving, S3Response):
         self.data["Action"] = "ListAllMyBuckets"
         self._authenticate_and_authorize_s3_action()
         self.data["Action"] = "ListBuckets"
-        prefix, region = self._get_param("prefix"), self._get_param("bucket-region")
-        size, token = self._get_param("max-buckets"), self._get_param("continuation-token")
-        buckets = self.backend.list_buckets(prefix=prefix, bucket_region=region, max_buckets=None)
+        prefix, size, token = map(self._get_param, ("prefix", "max-buckets", "continuation-token"))
+        buckets = self.backend.list_buckets(prefix=prefix, bucket_region=None, max_buckets=None)
         buckets.sort(key=lambda bucket: bucket.name)
         start = int(token or 0)
         end = start + int(size or MAX_BUCKETS)
-        kept = (
-            ("Name", "CreationDate", "BucketRegion") if any((prefix, region, size, token)) else ("Name", "CreationDate")
-        )
-        described = [_describe_bucket(bucket) for bucket in buckets[start:end]]
-        answer: dict[str, object] = {
-            "Owner": OWNER,
-            "Buckets": [{key: bucket[key] for key in kept} for bucket in described],
-        }
+        has_region = any((prefix, size, token))
+        described = [_describe_bucket(bucket, has_region=has_region) for bucket in buckets[start:end]]
+        answer: dict[str, object] = {"Owner": OWNER, "Buckets": described}
         following = self.behaviour.make_page_token(end, len(buckets))
         if following is not None:
             answer["ContinuationToken"] = following
@@ -97,8 +91,7 @@ class S3Answers(Behaving, S3Response):
         return super().put_object()
 
     def _bucket_response(self, request: Any, full_url: str) -> str | TYPE_RESPONSE:
-        creates = request.method == "PUT" and self._find_region() is None
-        return (None if creates else self._redirect()) or super()._bucket_response(request, full_url)
+        return self._redirect() or super()._bucket_response(request, full_url)
 
     def _key_response(self, request: Any, full_url: str) -> TYPE_RESPONSE:
         return self._redirect() or super()._key_response(request, full_url)
@@ -150,9 +143,6 @@ class S3Answers(Behaving, S3Response):
         return status, headers, b"" if request.method == "HEAD" and status >= HTTPStatus.MULTIPLE_CHOICES else body
 
 
-def _describe_bucket(bucket: FakeBucket) -> dict[str, str]:
-    return {
-        "Name": bucket.name,
-        "CreationDate": bucket.creation_date_ISO8601,
-        "BucketRegion": bucket.region_name,
-    }
+def _describe_bucket(bucket: FakeBucket, *, has_region: bool) -> dict[str, str]:
+    described = {"Name": bucket.name, "CreationDate": bucket.creation_date_ISO8601}
+    return {**described, "BucketRegion": bucket.region_name} if has_region else described
