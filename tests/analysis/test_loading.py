@@ -71,7 +71,10 @@ def test_name_that_only_the_real_module_has_is_refused(code: str, name: str) -> 
 @pytest.mark.parametrize(
     "code",
     [
-        "from functools import *\ndef wraps(f): return f\nx = 2",
+        "from functools import *\ndef wraps(f): return f\nx = wraps(2)",
+        "from functools import *\nx = [wraps for wraps in (2,)][0]",
+        "from functools import *\nx = (lambda wraps: wraps)(2)",
+        "from functools import *\nfrom math import floor as wraps\nx = wraps(2)",
         "from operator import *\nx = add(1, 1)",
         "import collections\nx = 2 if issubclass(list, collections.abc.Sequence) else 3",
         "import collections as c\nx = 2 if issubclass(list, c.abc.Sequence) else 3",

@@ -21,6 +21,7 @@ from types import FrameType, ModuleType
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported
 
+from quilt_mcp.analysis.gate.changes import list_bound
 from quilt_mcp.analysis.gate.rules import WITHHELD, Refused
 from quilt_mcp.analysis.messages import FOLDER
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
@@ -71,16 +72,22 @@ def refuse_others(module: ModuleType, real: ModuleType) -> ModuleType:
     return module
 
 
-def check_star_imports(tree: ast.Module) -> None:
-    """Check that the code uses no name that only the real module gives it by `from module import *`."""
+def check_star_imports(tree: ast.Module, known: Collection[str] = ()) -> None:
+    """Check that the code uses no name that only the real module gives it by `from module import *`.
+
+    `known` are other names that the code has.
+    """
     refused = {
         name: node
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
         for name in _list_refused(node.module or "")
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in refused:
+    nodes = list(ast.walk(tree)) if refused else ()
+    bound = {name for node in nodes for name in list_bound(node)} | {*known}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id in refused and node.id not in bound:
             raise Refused("withheld", node.lineno, f"{refused[node.id].module}.{node.id}")
 
 

@@ -179,7 +179,7 @@ def load_module(
 ) -> ModuleType:
     """Run canonical source as the module of analysed code, in place of an earlier one. The code can raise anything."""
     tree = ast.parse(source)
-    check_star_imports(submitted or tree)
+    check_star_imports(submitted or tree, names)
     module = ModuleType(MODULE_NAME)
     module.__file__ = file_name
     module.__loader__ = SimpleNamespace(get_source=lambda _: source)  # all that inspect needs
