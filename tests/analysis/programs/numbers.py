@@ -236,11 +236,6 @@ def f(x: int) -> bool:
     """pre: 0 <= x < 2**60
     post: _"""
     return int(math.sqrt(x)) ** 2 <= x
-## check: floor of a quotient | f(9007199254740993)
-def f(x: int) -> bool:
-    """pre: 0 <= x < 2**62
-    post: _"""
-    return int(x / 1) == x
 ## check: the floor of a quotient below 2 to 50
 def f(x: int) -> bool:
     """pre: 0 <= x < 2**50
