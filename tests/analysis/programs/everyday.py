@@ -3,31 +3,6 @@
 from tests.analysis.programs.rows import read_programs
 
 EVERYDAY = read_programs(r'''
-## check: dataclass method total is never negative for clamped items | f(Cart(0, -1))
-from dataclasses import dataclass
-@dataclass
-class Cart:
-    items: int
-    price: int
-    def total(self) -> int:
-        return max(self.items, 0) * self.price + self.price
-def f(c: Cart) -> int:
-    """post: _ >= 0"""
-    return c.total()
-## check: walrus keeps the last match | f([2, 3])
-def f(xs: list[int]) -> int:
-    """post: _ == 0 or _ % 2 == 0"""
-    last = 0
-    if any((last := x) > 2 for x in xs):
-        return last
-    return 0
-## check: walrus in a while loop
-def f(n: int) -> int:
-    """pre: 0 <= n <= 12
-    post: _ <= 1"""
-    while (n := n - 2) > 1:
-        pass
-    return n
 ## raises ValueError: match on a sequence with a star | f([1, 5, 1])
 def f(xs: list[int]) -> int:
     match xs:
@@ -44,14 +19,6 @@ def f(d: dict[str, int]) -> int:
             raise ValueError
         case _:
             return 0
-## check: match treats a truth value as an integer
-def f(x: int) -> str:
-    """post: _ in ("one", "other")"""
-    match x:
-        case 1:
-            return "one"
-        case _:
-            return "other"
 ## check: every second item | f([1, 2, 3])
 def f(xs: list[int]) -> int:
     """post: _ == len(xs) // 2"""
@@ -61,11 +28,6 @@ def f(xs: list[int]) -> int:
     """pre: len(xs) <= 5
     post: _ == (len(xs) + 1) // 2"""
     return len(xs[::2])
-## check: rounding to even | f(2.5)
-def f(x: float) -> int:
-    """pre: 0 <= x <= 1000
-    post: _ >= x or x - _ < 0.5"""
-    return round(x)
 ## check: modulo of floats stays below the divisor | f(-1e-20)
 def f(x: float) -> float:
     """pre: -10 < x < 10
@@ -101,15 +63,6 @@ def a(x: int):
     return x == True
 def b(x: int):
     return x is True
-## unstable raises ValueError: a mutable default between calls
-def g(x: int, seen: list[int] = []) -> int:
-    seen.append(x)
-    return len(seen)
-def f(x: int) -> int:
-    g(x)
-    if g(x) == 2:
-        raise ValueError
-    return 0
 ## check: recursion of gcd | f(0, 0)
 def f(a: int, b: int) -> int:
     """pre: 0 <= a <= 20 and 0 <= b <= 20

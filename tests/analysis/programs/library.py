@@ -55,33 +55,10 @@ def f(xs: list[int]) -> int:
 ## raises ZeroDivisionError: the mean of a non-empty list
 def f(xs: list[int]) -> int:
     return sum(xs) // len(xs) if xs else 0
-## check: a property with a setter clamps | f(-1)
-class T:
-    def __init__(self, v: int) -> None:
-        self._v = v
-    @property
-    def v(self) -> int:
-        return self._v
-    @v.setter
-    def v(self, value: int) -> None:
-        self._v = max(0, value)
-def f(x: int) -> int:
-    """post: _ >= 0"""
-    t = T(x)
-    return t.v
 ## check: any of an empty list
 def f(xs: list[int]) -> bool:
     """post: _ == (len(xs) > 0)"""
     return any(True for _ in xs)
-## check: finally overrides nothing
-def f(x: int) -> int:
-    """post: _ == x + 1"""
-    y = x
-    try:
-        y += 1
-        return y
-    finally:
-        y = 100
 ## raises AttributeError: a match that is None | f("b")
 import re
 def f(s: str) -> str:
