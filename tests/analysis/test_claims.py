@@ -193,9 +193,9 @@ def test_order_is_not_observed(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["datetime.fromtimestamp(0)", "datetime(2024, 1, 1).timestamp()", "datetime(2024, 1, 1).astimezone()"]
+    "call", ["datetime.fromtimestamp(0)", "datetime(2024, 1, 1).timestamp()", "datetime.min.astimezone()", "[*{'a'}]"]
 )
-def test_nothing_is_claimed_about_code_that_uses_the_time_zone(call: str) -> None:
+def test_nothing_is_claimed_about_code_that_uses_the_time_zone_or_the_order_of_a_set(call: str) -> None:
     assert find_reason(load(f"from datetime import datetime\ndef f(x: int): return {call}").tree)
 
 

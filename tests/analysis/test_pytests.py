@@ -232,6 +232,7 @@ PAIRS: dict[str, str] = {
     "arguments": "def a(xs: list[int]): xs.sort()\ndef b(xs: list[int]): sorted(xs)",
     "attributes": "class C:\n    def __init__(self, n: int): self.n = n\n"
     "def a(x: int): return C(x)\ndef b(x: int): return C(x + 1)",
+    "state": "from random import Random\ndef a(x: int): return Random(1)\ndef b(x: int): return Random(2)",
     "callables": "from collections.abc import Callable\n"
     "def a(g: Callable[[int], int], x: int): return g(x)\n"
     "def b(g: Callable[[int], int], x: int): return g(g(x))",

@@ -33,7 +33,6 @@ LIKE_OTHERS = {
     "five, and five at five",
     "ignoring the case finds the Kelvin sign",
     "lengths add up",
-    "partial functions",
     "three postconditions of a maximum",
     "two parameters",
 }
@@ -42,7 +41,6 @@ LIKE_OTHERS = {
 USE_ALL_OF_THEIR_TIME = {
     "NaN equals NaN",
     "a float of a product",
-    "a list of lists and a list",
     "a set of tuples",
     "split at a comma and join",
     "unpacking with a limit",

@@ -208,23 +208,13 @@ class TestAthenaAndGlue:
         assert get_refusal(lambda: athena.list_query_executions(MaxResults=51)) == "InvalidRequestException"
         assert get_refusal(lambda: athena.list_query_executions(WorkGroup="none")) == "InvalidRequestException"
 
-    def test_a_query_has_its_recorded_outcome(self, athena: Any, unchanged_world: World) -> None:
-        ids = [*athena.list_query_executions(WorkGroup=RESEARCHER)["QueryExecutionIds"], "unknown"]
-        answer = athena.batch_get_query_execution(QueryExecutionIds=ids)
-        running, succeeded, failed = answer["QueryExecutions"]
+    def test_unknown_queries_and_too_many_are_refused(self, athena: Any) -> None:
+        first, *_ = athena.list_query_executions(WorkGroup=RESEARCHER)["QueryExecutionIds"]
+        answer = athena.batch_get_query_execution(QueryExecutionIds=[first, "unknown"])
         assert [row["QueryExecutionId"] for row in answer["UnprocessedQueryExecutionIds"]] == ["unknown"]
-        assert running["Status"].keys() == {"State", "SubmissionDateTime"}
-        assert failed["Status"]["State"] == "FAILED"
-        assert failed["Status"]["StateChangeReason"].startswith("TABLE_NOT_FOUND")
-        took = succeeded["Status"]["CompletionDateTime"] - succeeded["Status"]["SubmissionDateTime"]
-        assert took.total_seconds() * 1000 == succeeded["Statistics"]["EngineExecutionTimeInMillis"] == 4000
-        assert succeeded["Statistics"]["DataScannedInBytes"] == 18_874_368
         too_many = [f"q{number}" for number in range(51)]
-        assert (
-            get_refusal(lambda: athena.batch_get_query_execution(QueryExecutionIds=too_many))
-            == "InvalidRequestException"
-        )
-        assert unchanged_world.company.queries[0].sql == succeeded["Query"]
+        refused = get_refusal(lambda: athena.batch_get_query_execution(QueryExecutionIds=too_many))
+        assert refused == "InvalidRequestException"
 
 
 class TestStack:

@@ -40,16 +40,6 @@ def athena(world: World) -> Any:
 
 @in_world("admin")
 class TestTables:
-    def test_a_table_has_columns_partitions_and_a_location(self, glue: Any) -> None:
-        table = glue.get_table(DatabaseName=SEQUENCING, Name="run_metrics")["Table"]
-        assert table["PartitionKeys"] == [{"Name": "run", "Type": "string", "Comment": "Date of the run, YYMMDD"}]
-        assert table["StorageDescriptor"]["Location"] == "s3://acme-raw-sequencing/warehouse/run_metrics/"
-        columns = {one["Name"]: one for one in table["StorageDescriptor"]["Columns"]}
-        assert columns["tags"] == {"Name": "tags", "Type": "map<string,string>"}
-        assert columns["q30"]["Comment"].startswith("Share of bases")
-        assert table["TableType"] == "EXTERNAL_TABLE"
-        assert table.get("Description") == "Quality metrics of each sample and lane"
-
     def test_a_view_has_an_empty_location(self, glue: Any) -> None:
         view = glue.get_table(DatabaseName=SEQUENCING, Name="runs_below_q30")["Table"]
         assert (view["TableType"], view["StorageDescriptor"]["Location"]) == ("VIRTUAL_VIEW", "")

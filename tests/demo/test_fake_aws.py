@@ -95,24 +95,6 @@ def test_a_refused_bucket_still_tells_its_region(s3: Any, world: World) -> None:
         assert answer["HTTPHeaders"]["x-amz-bucket-region"] == "us-east-1"
 
 
-@in_world("denied_by_policy")
-def test_an_explicit_deny_overrides_every_allow(s3: Any) -> None:
-    assert put(s3, RESULTS, "missing") == "AccessDenied"
-    assert read(s3, RESULTS, "README.md") == "allowed"
-    keys = [one["Key"] for one in s3.list_objects_v2(Bucket=RAW)["Contents"]]
-    assert [key for key in keys if read(s3, RAW, key) == "allowed"] == ["README.md"]
-    assert len(keys) > 5
-
-
-@in_world("denied_by_boundary")
-def test_a_boundary_limits_what_the_policies_allow(s3: Any, world: World) -> None:
-    assert put(s3, RESULTS, "missing") == "AccessDenied"
-    assert read(s3, RESULTS, "README.md") == "allowed"
-    assert find_list(s3, RAW) == "AccessDenied"
-    assert find_list(s3, "acme-finance-archive") == "AccessDenied"  # the boundary gives no right
-    assert len(create_client("glue").get_databases()["DatabaseList"]) == len(world.company.databases)
-
-
 class TestKMS:
     @in_world("denied_by_kms")
     def test_the_key_is_needed_to_read_and_for_the_checksum_but_not_for_head(self, s3: Any) -> None:

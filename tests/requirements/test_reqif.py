@@ -328,6 +328,16 @@ def test_relations_without_an_identifier_are_distinguished_by_their_ends(identif
     assert found == again
 
 
+def test_a_requirement_below_others_is_related_to_the_nearest_alone() -> None:
+    objects = "".join(spec_object(one, text=one) for one in "abc")
+    found, _ = read(document(objects, place("a", place("b", place("c")))))
+    records = [one.values for one in found if isinstance(one, Numbered)]
+    titles = {one["id"]: one["title"] for one in records if one["kind"] == "requirement"}
+    links = [one for one in records if one["kind"] == "relationship"]
+    ends = [(titles[one["source_requirement_id"]], titles[one["target_requirement_id"]]) for one in links]
+    assert sorted(ends) == [("b", "a"), ("c", "b")]
+
+
 def test_the_parts_of_a_file_can_have_any_order(exported: Path) -> None:
     objects = spec_object("up", chapter="Above") + spec_object("a", text="A", level="low high") + spec_object("b")
     foreign = document(objects, place("up", place("a")), relation("a", "b"))

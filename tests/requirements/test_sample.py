@@ -14,7 +14,6 @@ from sqlalchemy import select
 
 from quilt_mcp.commands.demo.samples import PREBUILT, write_sample
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.database import Database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.support import demo_data
@@ -30,22 +29,6 @@ apps.use_settings(Settings(data_dir=Path(sys.argv[1])))
 write_sample(apps.current_settings())
 sys.exit(main(["requirements", "export"]))
 """
-
-
-def test_the_sample_has_about_300_entities_with_realistic_texts(database: Database) -> None:
-    with database.reading() as connection:
-        epics = connection.execute(select(tables.epics).order_by(tables.epics.c.reference_id)).all()
-        counts = [
-            len(connection.scalars(select(table.c.id)).all())
-            for table in (tables.epics, tables.user_stories, tables.acceptance_criteria, tables.requirements)
-        ]
-        criteria = connection.scalars(select(tables.acceptance_criteria.c.description)).all()
-        titles = connection.scalars(select(tables.requirements.c.title)).all()
-    assert counts == [9, 36, 72, 180]
-    assert epics[0].reference_id == "EP-001"
-    assert epics[0].title == "Intake of sequencing runs"
-    assert all(" THEN the system SHALL " in text and text.startswith(("WHEN ", "IF ")) for text in criteria)
-    assert len(set(titles)) == len(titles)
 
 
 @pytest.mark.soak

@@ -126,9 +126,10 @@ def test_invalid_lines_are_rejected(file: Path, capsys: pytest.CaptureFixture[st
 
 REFERENCE_RULE = "Must be EP- and a number of 3 to 9 digits from 001, such as EP-007."
 WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
-    ({"priority": 5}, "priority: "),
-    ({"priority": "urgent"}, "priority: "),
-    ({"priority": True}, "priority: Must be a whole number from 1 to 4, or critical, high, medium or low."),
+    *(
+        ({"priority": wrong}, "priority: Must be a whole number from 1 to 4, or critical, high, medium or low.")
+        for wrong in (0, 5, 1.5, True, "urgent", "9" * 5000)
+    ),
     ({"status": "Active"}, "status: "),
     ({"title": " "}, "title: Must not be blank."),
     ({"title": "x" * 501}, "title: Has more than 500 characters. Shorten it."),

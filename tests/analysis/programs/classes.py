@@ -63,16 +63,6 @@ class Locked(Account):
 def f(a: Account) -> bool:
     """post: _"""
     return a.take(1) is not None
-## check: super is called
-class Base:
-    def value(self):
-        return 1
-class Derived(Base):
-    def value(self):
-        return super().value() + 1
-def f(x: int) -> int:
-    """post: _ == 2"""
-    return Derived().value()
 ## check: the method resolution order
 class A:
     def name(self): return "A"
@@ -126,16 +116,6 @@ class Node:
 def f(n: Optional[Node]) -> bool:
     """post: _"""
     return n is None or n.value == n.value
-## check: an invariant of an interval
-from dataclasses import dataclass
-@dataclass
-class Interval:
-    """inv: self.low <= self.high"""
-    low: int
-    high: int
-def f(i: Interval) -> int:
-    """post: _ >= 0"""
-    return i.high - i.low
 ## check: an invariant that is too weak | f(Interval(1, 1))
 from dataclasses import dataclass
 @dataclass
@@ -169,16 +149,6 @@ class Box:
 def f(x: int) -> bool:
     """post: _"""
     return Box(x) == Box(x)
-## check: a property of a class
-class Circle:
-    def __init__(self, radius):
-        self.radius = radius
-    @property
-    def double(self):
-        return self.radius * 2
-def f(x: int) -> int:
-    """post: _ == x * 2"""
-    return Circle(x).double
 ## check: an addition of vectors
 from dataclasses import dataclass
 @dataclass
@@ -214,11 +184,6 @@ def f(x: int) -> bool:
     rows = [[0]] * 2
     rows[0][0] = x
     return rows[1][0] == 0
-## check: an argument stays the same | f([2, 1])
-def f(xs: list[int]) -> list[int]:
-    """post: xs == __old__.xs"""
-    xs.sort()
-    return xs
 ## check: a copy is changed
 def f(xs: list[int]) -> list[int]:
     """post: xs == __old__.xs"""
@@ -244,15 +209,6 @@ def f(xs: list[int]) -> list[int]:
         if x == 1:
             xs.remove(x)
     return xs
-## check: a combination of flags | f(Right.READ | Right.WRITE)
-from enum import Flag
-class Right(Flag):
-    READ = 1
-    WRITE = 2
-    RUN = 4
-def f(r: Right) -> bool:
-    """post: _"""
-    return r in (Right.READ, Right.WRITE, Right.RUN)
 ## check: no flag | f(Right(0))
 from enum import Flag
 class Right(Flag):
@@ -269,23 +225,6 @@ class Right(Flag):
 def f(r: Right, n: int) -> bool:
     """post: _"""
     return not (Right.READ in r and Right.WRITE in r and n == 7)
-## check: all combinations of three flags
-from enum import Flag
-class Right(Flag):
-    READ = 1
-    WRITE = 2
-    RUN = 4
-def f(r: Right) -> int:
-    """post: 0 <= _ <= 7"""
-    return r.value
-## check: integer flags | f(Mode.A | Mode.B)
-from enum import IntFlag
-class Mode(IntFlag):
-    A = 1
-    B = 2
-def f(m: Mode) -> bool:
-    """post: _"""
-    return m < 3
 ## check: members of an enumeration differ
 from enum import Enum
 class Colour(Enum):
@@ -389,21 +328,6 @@ from datetime import datetime
 def f(x: int) -> bool:
     """post: _"""
     return datetime.fromtimestamp(0).hour == 0
-## unstable check: the time zone of a naive time
-from datetime import datetime
-def f(x: int) -> bool:
-    """post: _"""
-    return datetime(2024, 1, 1).timestamp() == 1704067200.0
-## unstable check: a generator without a seed
-from random import Random
-def f(x: int) -> bool:
-    """post: _"""
-    return Random().random() < 0.999999
-## unstable check: a generator seeded with None
-import random
-def f(x: int) -> bool:
-    """post: _"""
-    return random.Random(None).randint(0, 10**6) != 77
 ## unstable check: seeding from the system
 import random
 def f(x: int) -> bool:
@@ -473,42 +397,6 @@ class Done(Base):
         return 1
 def f(x: int) -> int:
     return (Base() if x == 1 else Done()).run()
-## pair: lambdas with other results | a(1)(0)
-def a(x: int): return lambda y: x
-def b(x: int): return lambda y: x + 1
-## pair: partial functions
-from functools import partial
-def a(x: int): return partial(max, x, 1)
-def b(x: int): return partial(max, x, 1)
-## pair: exceptions with other arguments | a(1)
-def a(x: int): return ValueError(x)
-def b(x: int): return ValueError(x + 1)
-## pair: exceptions with the same arguments
-def a(x: int): return ValueError(x)
-def b(x: int): return ValueError(x)
-## pair: random generators | a(1).random()
-from random import Random
-def a(x: int): return Random(1)
-def b(x: int): return Random(2)
-## pair: a list with another label | a(1).label
-class Labelled(list):
-    def __init__(self, values, label):
-        super().__init__(values)
-        self.label = label
-def a(x: int): return Labelled([x], "left")
-def b(x: int): return Labelled([x], "right")
-## pair: instances with other fields | a(1).x
-class Box:
-    def __init__(self, x):
-        self.x = x
-def a(x: int): return Box(x)
-def b(x: int): return Box(x + 1)
-## pair: instances with the same fields
-class Box:
-    def __init__(self, x):
-        self.x = x
-def a(x: int): return Box(x + 1)
-def b(x: int): return Box(1 + x)
 ## pair: dataclasses
 from dataclasses import dataclass
 @dataclass
@@ -525,17 +413,6 @@ class P:
     note: str = field(compare=False, default="")
 def a(x: int): return P(x, "one")
 def b(x: int): return P(x, "two")
-## pair: methods of different objects | a(1)(7)
-class Box:
-    def __init__(self, x):
-        self.x = x
-    def get(self, y):
-        return self.x
-def a(x: int): return Box(x).get
-def b(x: int): return Box(x + 1).get
-## pair: generators with other values | list(a(1))
-def a(x: int): return (y for y in [x])
-def b(x: int): return (y for y in [x + 1])
 ## pair: an argument is changed | a([1, 3, 2])
 def a(xs: list[int]): xs.sort()
 def b(xs: list[int]): xs.reverse()

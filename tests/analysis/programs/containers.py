@@ -3,9 +3,6 @@
 from tests.analysis.programs.rows import read_programs
 
 CONTAINERS = read_programs(r'''
-## raises IndexError: the last element | f([])
-def f(xs: list[int]) -> int:
-    return xs[-1]
 ## raises IndexError: an index up to the length | f([], 0)
 def f(xs: list[int], i: int) -> int:
     return xs[i] if 0 <= i <= len(xs) else 0
@@ -280,35 +277,11 @@ def f(x) -> int:
 def f(x: int) -> str:
     """post: _ == "a" """
     return list({"a", "b", "c"})[0]
-## unstable check: a joined set
-def f(x: int) -> str:
-    """post: _ == "ab" """
-    return "".join({"a", "b"})
-## unstable check: popping from a set of words
-def f(x: int) -> bool:
-    """post: _"""
-    return {"x", "y", "z"}.pop() == "x"
-## unstable check: the first word of a set with the longest
-def f(x: int) -> bool:
-    """post: _"""
-    return max({"aa", "bb", "c"}, key=len) == "aa"
 ## unstable check: a dict from a set
 def f(x: int) -> bool:
     """post: _"""
     words = {"a", "b", "c"}
     return next(iter({word: 1 for word in words})) == "b"
-## unstable check: a set in a function
-def words():
-    return {"one", "two", "three"}
-def f(x: int) -> bool:
-    """post: _"""
-    for word in words():
-        return word == "one"
-    return False
-## unstable check: a set in text
-def f(x: int) -> bool:
-    """post: _"""
-    return str({"a", "b"}) == "{'a', 'b'}"
 ## check: a sorted set of words
 def f(x: int) -> bool:
     """post: _"""

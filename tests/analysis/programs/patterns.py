@@ -3,20 +3,6 @@
 from tests.analysis.programs.rows import read_programs
 
 PATTERNS = read_programs(r'''
-## check: a dollar matches before a line feed, match | f("ab\n")
-import re
-def f(s: str) -> bool:
-    """post: _"""
-    if re.match(r"^[a-z]+$", s):
-        return s.isalpha()
-    return True
-## check: a dollar matches before a line feed, digits | f("1\n")
-import re
-def f(s: str) -> bool:
-    """post: _"""
-    if re.match(r"[0-9]+$", s):
-        return "\n" not in s
-    return True
 ## check: a dollar matches before a line feed, search | f("a\n")
 import re
 def f(s: str) -> bool:
@@ -30,26 +16,11 @@ PATTERN = re.compile(r"-$")
 def f(s: str) -> bool:
     """post: _"""
     return PATTERN.match(s) is None or len(s) == 1
-## check: a dollar within a group | f("ab\n")
-import re
-def f(s: str) -> bool:
-    """post: _"""
-    return re.match(r"(ab$|cd$)", s) is None or len(s) == 2
 ## check: a dollar in multi-line mode | f("a\nb")
 import re
 def f(s: str) -> bool:
     """post: _"""
     return re.match(r"a$", s, re.MULTILINE) is None or len(s) <= 2
-## check: a dollar in fullmatch matches no line feed
-import re
-def f(s: str) -> bool:
-    """post: _"""
-    return re.fullmatch(r"[ab]$", s) is None or len(s) == 1
-## check: backslash Z matches only at the end
-import re
-def f(s: str) -> bool:
-    """post: _"""
-    return re.match(r"[ab]\Z", s) is None or len(s) == 1
 ## check: backslash d matches other digits | f("\u0661")
 import re
 def f(s: str) -> bool:

@@ -194,15 +194,6 @@ def a(x: list[int], y: list[int]) -> int:
 def b(x: list[int], y: list[int]) -> int:
     y.append(1)
     return len(x)
-## check: bits that no flag has | f(Right(8))
-from enum import IntFlag
-class Right(IntFlag):
-    READ = 4
-    WRITE = 2
-    RUN = 1
-def f(r: Right) -> int:
-    """post: 0 <= _ < 8"""
-    return r.value
 ## check: the sum of a chain of objects | f(Link(900719))
 class Link:
     def __init__(self, value: int, after: "Link | None" = None) -> None:

@@ -335,7 +335,6 @@ class Structure:
             if one.find("DEFAULT-VALUE"):
                 self.skipped[f"default value of the attribute {shorten(attributes[identifier])}"] += 1
         name = _find_name(element) or element.attributes.get("IDENTIFIER", "")
-        self._own_kinds.clear()  # a kind depends on all types
         self.kinds[self._identify(element)] = Kind(name, element.attributes.get("DESC", ""), attributes)
 
     def _add_options(self, element: Element) -> None:
