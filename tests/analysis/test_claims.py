@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 from crosshair.util import PathTimeout
 
+from quilt_mcp.analysis.engine.exploration import End
 from quilt_mcp.analysis.engine.stability import find_reason, observes_order
 from quilt_mcp.analysis.engine.states import take_state
 from quilt_mcp.analysis.gate.changes import find_changes
@@ -45,7 +46,9 @@ def f(s: str) -> bool:
 
 
 def test_symbolic_run_alone_knows_that_a_dollar_matches_before_a_line_feed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quilt_mcp.analysis.engine.search._Explorer._begin", lambda *_: None)
+    explorer = "quilt_mcp.analysis.engine.search._Explorer"
+    monkeypatch.setattr(f"{explorer}._begin", lambda *_: None)
+    monkeypatch.setattr(f"{explorer}._doubt", lambda _: End.ALL_PATHS)  # no concrete value finds it instead
     code = '''
 import re
 def f(s: str) -> bool:
