@@ -62,14 +62,43 @@ def f(s: str) -> bool:
     assert (answer["status"], answer["counterexamples"][0]["args"]) == ("counterexample", {"s": "a\n"})
 
 
+# Without the correction of its model, each of these is verified in less than half a second
+INEXACT = [
+    *("s.capitalize()", "s.casefold()", "s.expandtabs()", "s.isalnum()", "s.isalpha()", "s.isascii()", "s.isdecimal()"),
+    *("s.isdigit()", "s.islower()", "s.isnumeric()", "s.isprintable()", "s.isspace()", "s.istitle()", "s.isupper()"),
+    *("s.lower()", "s.upper()", "s.splitlines()", "s.swapcase()", "s.title()", "s.translate({97: 98})", "s.zfill(4)"),
+    *(
+        "s.encode()",
+        "s.split()",
+        "s.rsplit()",
+        "s.strip()",
+        "s.lstrip()",
+        "s.rstrip()",
+        "'{}'.format(s)",
+        "chr(len(s))",
+    ),
+    *("re.sub('^a', '', s)", "re.subn('a', '', s)", "re.split('a', s)", "list(re.finditer('a', s))"),
+    *("re.search('x*', s)", "statistics.fmean([len(s), 1])", "statistics.stdev([len(s), 1])"),
+]
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "operation",
-    ["re.sub('^a', '', s)", "re.search('x*', s)", "s.upper()", "s.split()", "'%s' % s", "json.loads(s)"],
-)
+@pytest.mark.parametrize("operation", INEXACT)
 def test_path_with_an_inexact_model_is_undecided(operation: str) -> None:
-    code = f"import re, json\ndef f(s: str):\n    try:\n        {operation}\n    except ValueError:\n        pass\n"
-    assert search(code, "KeyError", seconds=SHORT)["status"] in {"not_found", "timeout"}
+    code = f'''
+import re, statistics
+def f(s: str) -> bool:
+    """
+    pre: len(s) <= 1
+    post: _
+    """
+    try:
+        {operation}
+    except ValueError:
+        pass
+    return True
+'''
+    assert check(code, seconds=SHORT)["status"] in {"unknown", "timeout"}
 
 
 @pytest.mark.parametrize(
