@@ -45,21 +45,22 @@ def f(s: str) -> bool:
         assert answer["status"] != "counterexample"
 
 
-def test_symbolic_run_alone_knows_that_a_dollar_matches_before_a_line_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+ALONE = [
+    ("s: str", 're.match("a$", s) is None or len(s) == 1'),  # a line feed can follow
+    ("n: int", "len(range(n)) >= 0"),  # OverflowError from 2**63 on
+]
+
+
+@pytest.mark.parametrize(("parameter", "claim"), ALONE)
+def test_wrong_claims_of_the_paths_alone_are_refuted(
+    parameter: str, claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     explorer = "quilt_mcp.analysis.engine.search._Explorer"
     monkeypatch.setattr(f"{explorer}._begin", lambda *_: None)
-    monkeypatch.setattr(f"{explorer}._doubt", lambda _: End.ALL_PATHS)  # no concrete value finds it instead
-    code = '''
-import re
-def f(s: str) -> bool:
-    """
-    pre: len(s) <= 2
-    post: _
-    """
-    return re.match("a$", s) is None or len(s) == 1
-'''
-    answer = check(code)
-    assert (answer["status"], answer["counterexamples"][0]["args"]) == ("counterexample", {"s": "a\n"})
+    monkeypatch.setattr(f"{explorer}._doubt", lambda _: End.ALL_PATHS)  # concrete values would hide what is wrong
+    size = "pre: len(s) <= 2\n    " if "str" in parameter else ""
+    code = f'import re\ndef f({parameter}) -> bool:\n    """\n    {size}post: _\n    """\n    return {claim}\n'
+    assert check(code, seconds=SHORT)["status"] == "counterexample"
 
 
 # Without the correction of its model, each of these is verified in less than half a second
