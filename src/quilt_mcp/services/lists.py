@@ -166,14 +166,18 @@ class SharedAttempts(Generic[T]):
 
     def _run(self, key: Hashable, future: Future[T], attempt: Callable[[], T]) -> T:
         try:
-            future.set_result(attempt())
+            result = attempt()
         except BaseException as failure:  # raised again, here and in the threads that wait
+            self._end(key)  # first: a thread that waits can make the next attempt
             future.set_exception(failure)
             raise
-        finally:
-            with self._lock:
-                del self._running[key]
-        return future.result()
+        self._end(key)
+        future.set_result(result)
+        return result
+
+    def _end(self, key: Hashable) -> None:
+        with self._lock:
+            del self._running[key]
 
 
 def copy_failure(failure: E) -> E:
