@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager, nullcontext
 from ctypes import c_bool
 from functools import partial
 from http import HTTPStatus
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from threading import Event
 from typing import Any
 
@@ -400,4 +402,5 @@ async def test_many_requests_cause_no_error_and_no_memory_leak(tmp_path: Path) -
             rate = 20_000 / (time.perf_counter() - started)
             sys.stdout.write(f"200 connections: {rate:.0f} requests a second, {used[-1]} KiB\n")
         assert server.workers == workers
-    assert used[-1] <= used[WARM_UP - 1] * (1 + GROWTH)
+    growth = median(later - earlier for earlier, later in pairwise(used[WARM_UP - 1 :]))  # the heap can grow once
+    assert growth <= used[WARM_UP - 1] * GROWTH / ROUNDS
