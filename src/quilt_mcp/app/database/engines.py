@@ -8,12 +8,13 @@ directory should not be on a network file system.
 import os
 import socket
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import SecretStr
@@ -41,8 +42,15 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from quilt_mcp.app.database.failures import MISCONFIGURED, NO_LOGIN, TOO_SLOW, UNREACHABLE, DatabaseFailures
-from quilt_mcp.app.database.file_changes import OpenedFile
+from quilt_mcp.app.database.failures import (
+    MISCONFIGURED,
+    MOVED,
+    NO_LOGIN,
+    REPLACED,
+    TOO_SLOW,
+    UNREACHABLE,
+    DatabaseFailures,
+)
 from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.errors import ResourceExecutionError, find_failure
 
@@ -241,6 +249,65 @@ def make_file(path: Path) -> None:
     with suppress(FileExistsError):
         # SQLite gives its -wal and -shm files the same mode
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+_LOGS = ("-wal", "-shm", "-journal")
+
+
+class FileState(NamedTuple):
+    """The identity of a file and its permissions."""
+
+    device: int
+    inode: int
+    mode: int
+    owner: int
+
+
+class OpenedFile:
+    """An SQLite file. Each opening is noted, to see that the file was replaced or moved, or has other permissions.
+
+    SQLite keeps a write-ahead log, or a rollback journal, beside a file and finds it by name. A log that a process
+    still has for a file that was replaced would be mixed with the new file. So the new file is only opened without a
+    log beside it. No connection is kept, so the last one to a file removes its log. Nothing is deleted here, because
+    other processes can use the file and its log.
+    """
+
+    def __init__(self, path: Path, failures: DatabaseFailures) -> None:
+        self._path, self._failures = path, failures
+        self._opened: FileState | None = None
+        self._turn = Lock()
+
+    def note_opening(self) -> None:
+        """Check the file before a connection opens it.
+
+        Raises:
+            ResourceExecutionError: it is not the file that was opened before, and cannot be opened now.
+        """
+        with self._turn:  # a thread that opens a new file first gives it a log
+            before, now = self._opened, _read_state(self._path)
+            if before and now != before:
+                if now is None:
+                    raise self._failures.make(MOVED)
+                logs = [self._path.resolve().with_name(self._path.resolve().name + suffix) for suffix in _LOGS]
+                if now[:2] != before[:2] and any(log.exists() for log in logs):
+                    raise self._failures.make(REPLACED)
+                _share_permissions(logs, now)
+            self._opened = now
+
+
+def _read_state(path: Path) -> FileState | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return FileState(found.st_dev, found.st_ino, found.st_mode, found.st_uid)
+
+
+def _share_permissions(logs: list[Path], state: FileState) -> None:
+    """Give the log of the file its permissions, as SQLite does when it creates the log."""
+    for log in logs:
+        with suppress(OSError):
+            log.chmod(stat.S_IMODE(state.mode))
 
 
 class Storage:
