@@ -400,6 +400,8 @@ def test_everything_that_is_skipped_is_named() -> None:
         ("plain", "plain"),
         ("<x:p> a\n b </x:p><x:p>c</x:p>", "a b\nc"),
         ("<x:ul><x:li>one</x:li><x:li>two <x:i>and</x:i> three</x:li></x:ul>", "- one\n- two and three"),
+        ("<x:ol><x:li>a</x:li><x:li value='5'><x:p>b</x:p></x:li><x:li>c</x:li></x:ol>", "1. a\n5. b\n6. c"),
+        ("<x:ol start='3'><x:li>a<x:ul><x:li>b</x:li></x:ul></x:li><x:li>c</x:li></x:ol>", "3. a\n- b\n4. c"),
         ("a<x:br/>b<x:br/><x:br/>c", "a\nb\n\nc"),
         ("<x:table><x:tr><x:td>1</x:td><x:td>2</x:td></x:tr><x:tr><x:td>3</x:td></x:tr></x:table>", "1\t2\n3"),
         (

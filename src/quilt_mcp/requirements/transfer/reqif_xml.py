@@ -178,10 +178,11 @@ _REPLACEMENT = "\ufffd"
 _ENTITIES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", "\x85": "&#133;", "\u2028": "&#8232;"}
 _PARAGRAPHS = {"p", "div", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6"}
 _ITEMS = {"li": "- ", "dd": "  "}
+_NUMBER = "number of the item"  # no attribute of XHTML
 _MARKS = {**_ITEMS, "br": "\n", "sup": "^", "sub": "_"}
 _BLOCKS = {"ul", "ol", "dl", "table", "tr", "hr", *_ITEMS, *_PARAGRAPHS}
 _CELLS = {"td", "th"}
-_STARTS = {"\t", *_ITEMS.values()}
+_STARTS = re.compile(r"\t|- |  |-?\d+\. ")
 """After one of these, at the start of an item or between two cells, a paragraph begins on the same line."""
 _EMBEDDED = {"object": "data", "img": "src"}
 _SPACES = re.compile(r"[ \t\r\n]+")
@@ -234,10 +235,11 @@ def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_li
         skipped["deleted text"] += 1
         return
     _note_object(element, skipped)
-    if name in _BLOCKS and not (name in _PARAGRAPHS and parts and parts[-1] in _STARTS):
+    _number_items(element)
+    if name in _BLOCKS and not (name in _PARAGRAPHS and parts and _STARTS.fullmatch(parts[-1])):
         _break_line(parts)
-    if name in _MARKS:
-        parts.append(_MARKS[name])
+    if mark := element.attributes.get(_NUMBER, _MARKS.get(name)):
+        parts.append(mark)
     for one in element.content:
         if isinstance(one, Element):
             _collect(one, parts, skipped, is_literal=is_literal or name == "pre")
@@ -250,6 +252,21 @@ def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_li
         parts[len(parts) - is_broken :] = ["\t"]
     if name in _BLOCKS:
         _break_line(parts)
+
+
+def _number_items(element: Element) -> None:
+    """Write the mark of each item of a numbered list into the item. Other texts can refer to its number."""
+    number = _read_number(element, "start", 1)
+    for item in element.elements if element.name.lower() == "ol" else ():
+        if item.name.lower() == "li":
+            number = _read_number(item, "value", number)
+            item.attributes[_NUMBER] = f"{number}. "
+            number += 1
+
+
+def _read_number(element: Element, attribute: str, default: int) -> int:
+    written = element.attributes.get(attribute, "")
+    return int(written) if re.fullmatch(r"-?[0-9]{1,9}", written) else default
 
 
 def _note_object(element: Element, skipped: Counter[str]) -> None:
