@@ -99,6 +99,7 @@ async def test_the_list_shows_every_resource_and_as_json_it_is_discovery(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")  # a file or pipe has none
+    monkeypatch.setenv("LINES", "24")  # without it, Rich takes a dumb terminal for one of 80 columns
     listed, data = read_output(capsys, "list"), (await get_resource()).body()["data"]
     rows = {line.split()[0]: line.split()[1:] for line in listed.splitlines() if "://" in line}
     assert rows.keys() == RESOURCE_REGISTRY.keys()

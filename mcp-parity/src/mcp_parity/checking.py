@@ -35,7 +35,7 @@ class GoldenExtension(JSONSnapshotExtension):
 
     def serialize(self, data: Any, **options: Any) -> str:
         text = str(super().serialize(data, **options))
-        return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+        return re.sub(r"[^\n -~]", lambda one: one[0] if one[0].isprintable() else json.dumps(one[0])[1:-1], text)
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:  # noqa: ARG003 - goldens belong to cases, not to tests
