@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from collections import Counter
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -313,6 +314,21 @@ def test_throttled_calls_slow_the_others_until_aws_admits_them_again(control: Co
         is_throttled = False
         measure(60)
         assert measure(10) == pytest.approx(1.0, abs=0.2)
+
+
+def test_calls_that_were_throttled_are_repeated_once_if_others_were_not(control: Control) -> None:
+    control.use_clock()
+    quota, throttled = athena_history.Quota("GetWorkGroup", 10, 1), Counter({1: 1, 5: 1, 7: 9})
+
+    def call(item: int) -> int:
+        throttled[item] -= 1
+        if throttled[item] >= 0:
+            raise Throttled("AWS is throttling requests.")
+        return item
+
+    with App(Settings()).active():
+        found = athena_history.ask_each(call, range(9), until=1000, quota=quota)
+    assert [item for item in range(9) if found[item] != item] == [7]
 
 
 def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:

@@ -99,7 +99,7 @@ def ask_each(call: Callable[[K], T], items: Iterable[K], *, until: float, quota:
     """Return the result or the failure of `call` for each item that finished in time. The others are missing.
 
     At any time, only one of its calls has a place in the queue for the quota. So readers take turns, and a reader
-    waits for at most one call of each other reader.
+    waits for at most one call of each other reader. Calls that AWS throttled are repeated once if it admitted others.
 
     Args:
         call: calls one operation of Athena.
@@ -123,8 +123,15 @@ def ask_each(call: Callable[[K], T], items: Iterable[K], *, until: float, quota:
         pace.adapt(is_throttled=False)
         return answer
 
-    found = fan_out(ask, items, seconds=max(0, until - time.monotonic()), workers=WORKERS)
-    return {item: answer for item, answer in found.items() if answer is not None}
+    def ask_all(asked: Iterable[K]) -> dict[K, T | ResourceFailure]:
+        found = fan_out(ask, asked, seconds=max(0, until - time.monotonic()), workers=WORKERS)
+        return {item: answer for item, answer in found.items() if answer is not None}
+
+    found = ask_all(items)
+    throttled = [item for item, answer in found.items() if isinstance(answer, Throttled)]
+    if 0 < len(throttled) < len(found):  # AWS admits calls, and the rate is now the one at which it does
+        found |= ask_all(throttled)
+    return found
 
 
 WORKGROUPS_PAGE = 50  # the maximum for ListWorkGroups
