@@ -44,9 +44,14 @@ def f(xs: list[int]) -> int:
     """pre: len(xs) < 4
     post: _ == sum(xs)"""
     return xs[0] + f(xs[1:]) if xs else 0
-## raises RecursionError: recursion without an end | f(-1)
+## decided raises RecursionError: recursion as deep as the argument | f(2000)
 def f(n: int) -> int:
-    return 0 if n == 0 else f(n - 1)
+    return 0 if n <= 0 else f(n - 1)
+## decided pair: a loop that was a recursion | a(2000)
+def a(n: int) -> int:
+    return 0 if n <= 0 else n + a(n - 1)
+def b(n: int) -> int:
+    return sum(range(1, n + 1))
 ## check: Collatz steps | f(27)
 def f(n: int) -> int:
     """pre: 0 < n < 30
