@@ -116,22 +116,22 @@ def analyze_branches(request: Request, task: Task) -> "BranchesResult":
 
 def _explore_outcomes(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
     """Explore the marked function. The kind of a judgement is the set of outcomes that a run has reached."""
-    marked = Marked.create(task, subject)
+    function, taken = mark(task, subject)
     describe = partial(report.describe_symbolic, task)
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         try:
-            run.call(marked.function, *arguments.args, **arguments.kwargs)
-            return Judgement(frozenset(marked.taken))
+            run.call(function, *arguments.args, **arguments.kwargs)
+            return Judgement(frozenset(taken))
         finally:
-            marked.taken.clear()  # the module refers to it, and its state must not change
+            taken.clear()  # the module refers to it, and its state must not change
 
     def add_examples(arguments: BoundArguments, judgement: Judgement) -> None:
         assert isinstance(judgement.kind, frozenset)  # noqa: S101 - for the type checker
         if report.add(judgement.kind, write_call(subject, arguments, task.loaded.names)):
             task.report(describe(Exploration()))  # for the case that the process is killed before the next part
 
-    instead = replace(subject, function=marked.function)
+    instead = replace(subject, function=function)
     explored = task.explore(instead, judge, describe, on_judgement=add_examples, enough=report.has_all_examples)
     return describe(explored)
 
@@ -232,38 +232,33 @@ def find_tests(function: ast.FunctionDef) -> list[ast.expr]:
     return sorted(tests, key=lambda test: (test.lineno, test.col_offset))
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A function that records the outcomes of its branches."""
+def mark(task: Task, subject: Subject) -> tuple[Callable[..., object], set[tuple[int, bool]]]:
+    """Put the function with marked tests into the loaded module or its class, so that recursive calls are recorded too.
 
-    function: Callable[..., object]  # in place of the original in its module, so that recursive calls are recorded too
-    taken: set[tuple[int, bool]]  # the recorded outcomes: the number of the branch, and whether the test was true
+    Return it, and the set of recorded outcomes: the number of the branch, and whether the test was true.
+    """
+    taken: set[tuple[int, bool]] = set()
 
-    @classmethod
-    def create(cls, task: Task, subject: Subject) -> "Marked":
-        """Put the function with marked tests into the loaded module or its class, in place of the original."""
-        taken: set[tuple[int, bool]] = set()
+    def record(number: int, outcome: bool) -> bool:  # noqa: FBT001 - the generated code calls it
+        taken.add((number, outcome))
+        return outcome
 
-        def record(number: int, outcome: bool) -> bool:  # noqa: FBT001 - the generated code calls it
-            taken.add((number, outcome))
-            return outcome
-
-        node = copy.deepcopy(subject.node)
-        _Marker(find_tests(node)).visit(node)
-        if subject.owner is not None:
-            node.decorator_list = []  # `_put` wraps a method again
-        # `super()` needs the name __class__ in the scope around a method
-        tree = ast.parse(f"def {_SCOPE}(__class__):\n    return {node.name}")
-        scope = tree.body[0]
-        assert isinstance(scope, ast.FunctionDef)  # noqa: S101 - for the type checker
-        scope.body.insert(0, node)
-        names = task.loaded.module.__dict__
-        names[_MARK] = record
-        guarded = guard_attributes(ast.fix_missing_locations(tree))
-        exec(compile(guarded, FILE_NAME, "exec", dont_inherit=True), names)  # noqa: S102 - admitted code, in the jail
-        made: FunctionType = names.pop(_SCOPE)(subject.owner)
-        made.__qualname__ = subject.name
-        return cls(_put(names, subject, made), taken)
+    node = copy.deepcopy(subject.node)
+    _Marker(find_tests(node)).visit(node)
+    if subject.owner is not None:
+        node.decorator_list = []  # `_put` wraps a method again
+    # `super()` needs the name __class__ in the scope around a method
+    tree = ast.parse(f"def {_SCOPE}(__class__):\n    return {node.name}")
+    scope = tree.body[0]
+    assert isinstance(scope, ast.FunctionDef)  # noqa: S101 - for the type checker
+    scope.body.insert(0, node)
+    names = task.loaded.module.__dict__
+    names[_MARK] = record
+    guarded = guard_attributes(ast.fix_missing_locations(tree))
+    exec(compile(guarded, FILE_NAME, "exec", dont_inherit=True), names)  # noqa: S102 - admitted code, in the jail
+    made: FunctionType = names.pop(_SCOPE)(subject.owner)
+    made.__qualname__ = subject.name
+    return _put(names, subject, made), taken
 
 
 def _put(names: dict[str, object], subject: Subject, made: FunctionType) -> Callable[..., object]:

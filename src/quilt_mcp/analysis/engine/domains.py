@@ -113,10 +113,6 @@ def _make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequenc
     return make({key(): value() for key, value in pairs})
 
 
-def _make_product(make: Callable[..., object], makers: Sequence[Maker]) -> object:
-    return make(*(one() for one in makers))
-
-
 def create(cls: type, names: Sequence[str], *values: object) -> object:
     """Return a new instance. `Unusable`: the constructor raises, or an invariant of the class does not hold."""
     try:
@@ -326,12 +322,12 @@ class Domains:
         known = [one for one in parts if one]
         if len(known) < len(parts):
             return None
-        build = make if make is not tuple else lambda *values: values
+        build: Callable[[list[object]], object] = tuple if make is tuple else lambda values: make(*values)
         rows = list(islice(combine([one.boundaries for one in known], MOST_BOUNDARIES), MOST_BOUNDARIES))
         count = math.prod(len(one.boundaries) for one in known)
         return Domain(
-            tuple(functools.partial(_make_product, build, row) for row in rows),
-            lambda: build(*(one.draw() for one in known)),
+            tuple(functools.partial(_make_container, build, row) for row in rows),
+            lambda: build([one.draw() for one in known]),
             modelled=all(one.modelled for one in known),
             complete=count == len(rows) and all(one.complete for one in known),
         )

@@ -23,7 +23,7 @@ from functools import partial
 from inspect import BoundArguments, Parameter
 from itertools import permutations
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from crosshair.libimpl.builtinslib import SymbolicCallable
 
@@ -305,29 +305,22 @@ def make_counterexample(
 
 def to_json_value(value: object, names: Names = MappingProxyType({})) -> Value:
     """Return the value itself if it fits into JSON, else its source text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if type(value) is int and abs(value) < _EXACT:
-        return value
-    if type(value) is float and math.isfinite(value):
-        return value
-    if type(value) is str and len(value) <= TEXT_LENGTH and not re.search("[\ud800-\udfff]", value):
-        return value
     text = write_source(value, names)
-    if isinstance(value, list | dict) and len(text) < TEXT_LENGTH and _is_json(value):
-        return value
-    return text
+    return value if _is_json(value) and (len(text) < TEXT_LENGTH or not isinstance(value, list | dict)) else text
 
 
-def _is_json(value: object, depth: int = _DEPTH) -> bool:
+def _is_json(value: object, depth: int = _DEPTH) -> TypeGuard[Value]:
     """Return whether JSON has exactly this value."""
     if type(value) is list:
         return depth > 0 and all(_is_json(one, depth - 1) for one in value)
     if type(value) is dict:
-        return depth > 0 and all(
-            type(key) is str and _is_json(key) and _is_json(one, depth - 1) for key, one in value.items()
-        )
-    return isinstance(value, str | int | float | None) and to_json_value(value) is value
+        items = value.items()
+        return depth > 0 and all(type(key) is str and _is_json(key) and _is_json(one, depth - 1) for key, one in items)
+    if type(value) is str:
+        return len(value) <= TEXT_LENGTH and not re.search("[\ud800-\udfff]", value)
+    if type(value) is int:
+        return abs(value) < _EXACT
+    return math.isfinite(value) if type(value) is float else value is None or isinstance(value, bool)
 
 
 def write_call(subject: "Subject", arguments: BoundArguments, names: Names) -> str:

@@ -6,7 +6,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import BoundArguments, Parameter, Signature
 from types import FunctionType, ModuleType
 from typing import Literal
@@ -196,30 +196,38 @@ def parse_contract(function: Callable[..., object]) -> Contract:
     return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
 
 
-def make_old_values(arguments: BoundArguments) -> object:
-    """Return `__old__` of a contract: an object with the arguments before the call as attributes."""
-    return AttributeHolder(arguments.arguments)
+def meets(run: Run, pre: list[Clause], arguments: BoundArguments) -> bool:
+    """Return whether arguments meet preconditions. These get copies, because they can change them."""
+    names = name_arguments(run.copy(arguments)) | make_old_values(run.copy(arguments)) if pre else {}
+    return all(holds(run, clause, names) for clause in pre)
+
+
+def make_old_values(arguments: BoundArguments) -> dict[str, object]:
+    """Return `__old__` of a contract by its name: an object with the arguments before the call as attributes."""
+    return {"__old__": AttributeHolder(arguments.arguments)}
 
 
 def list_invariants(cls: type) -> list[Clause]:
-    """Return the invariants in the docstring of a class."""
-    if "inv:" not in (cls.__doc__ or ""):
-        return []
-    return [
-        Clause(one.expr_source, one.evaluate) for one in Pep316Parser().get_class_conditions(cls).inv if one.evaluate
-    ]
+    """Return the invariants in the docstrings of a class and its bases."""
+    return [clause for one in cls.__mro__ for clause in _read_invariants(one)]
+
+
+@cache
+def _read_invariants(cls: type) -> list[Clause]:
+    found = Pep316Parser().get_class_conditions(cls).inv if "inv:" in (cls.__doc__ or "") else ()
+    return [Clause(one.expr_source, one.evaluate) for one in found if one.evaluate]
 
 
 def satisfies_invariants(value: object) -> bool:
     """Return whether the invariants of the value's class and its bases hold. What they change is a copy."""
-    invariants = [one for cls in type(value).__mro__ for one in list_invariants(cls)]
+    invariants = list_invariants(type(value))
     judged = copy.deepcopy(value) if invariants else value
     return all(one.evaluate({"self": judged}) for one in invariants)
 
 
 def satisfy_invariants(run: Run, arguments: BoundArguments) -> bool:
     parts = walk_parts(run.copy(arguments).arguments.values())
-    found = ((one, clause) for one in parts for cls in type(one).__mro__ for clause in list_invariants(cls))
+    found = ((one, clause) for one in parts for clause in list_invariants(type(one)))
     return all(holds(run, clause, {"self": one}) for one, clause in found)
 
 
