@@ -189,15 +189,6 @@ from typing import Annotated
 def f(x: Annotated[int, "positive"]) -> bool:
     """post: _"""
     return x != 0
-## check: two truth values
-def f(x: bool, y: bool) -> bool:
-    """post: _"""
-    return (x or y) == (not (not x and not y))
-## check: an exclusive or | f(True, True)
-def f(x: bool, y: bool) -> bool:
-    """pre: x or y
-    post: _"""
-    return x ^ y
 ## check: a named tuple | f(Pair(1, 1))
 from typing import NamedTuple
 class Pair(NamedTuple):

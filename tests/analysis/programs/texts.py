@@ -111,10 +111,6 @@ def f(s: str, t: str) -> bool:
 def f(s: str) -> bool:
     """post: _"""
     return s.count("") == len(s)
-## check: reversing twice
-def f(s: str) -> bool:
-    """post: _"""
-    return s[::-1][::-1] == s
 ## check: a palindrome of two characters | f("ab")
 def f(s: str) -> bool:
     """pre: len(s) == 2

@@ -51,8 +51,7 @@ def _catches_all(case: ast.match_case) -> bool:
     return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
 
 
-Outcomes = Callable[[ast.expr], set[bool]]
-"""The outcomes that a test can have."""
+Outcomes = Callable[[ast.expr], set[bool]]  # that a test can have
 
 
 def read_constant(test: ast.expr) -> set[bool]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from inspect import Parameter
-from itertools import chain, islice, product, zip_longest
+from itertools import chain, islice, product, repeat, zip_longest
 from typing import Any, Literal, TypeAlias, Union
 
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
@@ -90,11 +90,7 @@ def combine(rows: Sequence[Sequence[Maker]], limit: int) -> Iterator[tuple[Maker
 
 def keep(values: Iterable[object]) -> tuple[Maker, ...]:
     """Return makers of these values, which nothing can change."""
-    return tuple(functools.partial(_return, one) for one in values)
-
-
-def _return(value: object) -> object:
-    return value
+    return tuple(repeat(one).__next__ for one in values)
 
 
 def list_integer_flags(cls: type[enum.IntFlag]) -> tuple[Maker, ...]:

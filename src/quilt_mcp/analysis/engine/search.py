@@ -259,11 +259,6 @@ def write_kind(kind: Hashable) -> str:
     return repr(sorted(kind)) if isinstance(kind, frozenset) else repr(kind)
 
 
-def can_repeat(records: Sequence[Record]) -> bool:
-    """Return whether another process can repeat these explorations."""
-    return all(one["end"] != End.STOPPED.name or one["arguments"] is not None for one in records)
-
-
 class Replay:
     """Repeats the explorations that another process has recorded, in their order, for code with these names."""
 

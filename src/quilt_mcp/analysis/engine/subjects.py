@@ -160,10 +160,11 @@ def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
     return not isinstance(outcome, Raised) and bool(outcome.value)
 
 
-def name_arguments(arguments: BoundArguments) -> dict[str, object]:
-    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
+def name_arguments(arguments: BoundArguments, old: BoundArguments) -> dict[str, object]:
+    """Return what clauses see: arguments, the default values of those that are left out, and the `old` arguments."""
     defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
-    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+    known = {name: one for name, one in defaults.items() if one is not Parameter.empty}
+    return {**known, **arguments.arguments, "__old__": AttributeHolder(old.arguments)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +199,8 @@ def parse_contract(function: Callable[..., object]) -> Contract:
 
 def meets(run: Run, pre: list[Clause], arguments: BoundArguments) -> bool:
     """Return whether arguments meet preconditions. These get copies, because they can change them."""
-    names = name_arguments(run.copy(arguments)) | make_old_values(run.copy(arguments)) if pre else {}
+    names = name_arguments(run.copy(arguments), run.copy(arguments)) if pre else {}
     return all(holds(run, clause, names) for clause in pre)
-
-
-def make_old_values(arguments: BoundArguments) -> dict[str, object]:
-    """Return `__old__` of a contract by its name: an object with the arguments before the call as attributes."""
-    return {"__old__": AttributeHolder(arguments.arguments)}
 
 
 def list_invariants(cls: type) -> list[Clause]:

@@ -43,7 +43,6 @@ from quilt_mcp.analysis.engine.subjects import (
     find_subject,
     holds,
     list_invariants,
-    make_old_values,
     meets,
     name_arguments,
     parse_contract,
@@ -116,10 +115,9 @@ class Check:
                 return Judgement(Broken(invariant.source, name), stop=True, outcomes=(outcome,))
         if self.post is None:
             return Judgement("kept")
-        names = name_arguments(arguments)
+        names = name_arguments(arguments, old)
         names |= {"__return__": outcome.value, "_": outcome.value, self.subject.defined.__name__: self.subject.function}
-        is_kept = holds(run, self.post, names | make_old_values(old))
-        return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
+        return Judgement("kept") if holds(run, self.post, names) else Judgement("post", stop=True, outcomes=(outcome,))
 
     def _judge_exception(self, outcome: Raised) -> Judgement:
         error = outcome.error
