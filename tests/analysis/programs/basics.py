@@ -290,9 +290,6 @@ def f(x: int, y: int):
 ## decided raises ZeroDivisionError: a division | f(0, 0)
 def f(x: int, y: int):
     return x // y
-## decided raises IndexError: an index | f(123)
-def f(i: int):
-    return [1] * 123 if i != 123 else [1][i]
 ## decided raises IndexError: an empty list | f([])
 def f(xs: list[int]):
     return xs[0]

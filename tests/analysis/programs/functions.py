@@ -235,9 +235,6 @@ def b(x: float): return int(x + 0.5) if abs(x) < 100 else 0
 import math
 def a(x: int): return x % 3 if abs(x) < 100 else 0
 def b(x: int): return int(math.fmod(x, 3)) if abs(x) < 100 else 0
-## pair: division by shifting
-def a(x: int): return x // 2 if 0 <= x < 100 else 0
-def b(x: int): return x >> 1 if 0 <= x < 100 else 0
 ## pair: a swapped comparison | a(5, 5)
 def a(x: int, y: int): return x < y
 def b(x: int, y: int): return not y < x

@@ -108,10 +108,6 @@ def f(a: int, b: int, c: int) -> bool:
     """pre: 0 < a < b < c < 20
     post: _"""
     return a * a + b * b != c * c
-## check: a magic number | f(987654321)
-def f(x: int) -> int:
-    """post: _ != 0"""
-    return 0 if x == 987654321 else 1
 ## check: bits above the eighth | f(256)
 def f(x: int) -> bool:
     """pre: x >= 0

@@ -23,7 +23,7 @@ from itertools import chain, islice, product, repeat, zip_longest
 from typing import Any, Literal, TypeAlias, Union
 
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
-from quilt_mcp.analysis.engine.subjects import satisfies_invariants
+from quilt_mcp.analysis.engine.subjects import list_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 ORDINARY = {list, set, frozenset, tuple}
@@ -109,11 +109,19 @@ def _make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequenc
     return make({key(): value() for key, value in pairs})
 
 
+# The objects that were made last, with the arguments of their constructors, which they need not show
+MADE: collections.deque[tuple[object, dict[str, object]]] = collections.deque(maxlen=5_000)
+
+
 def create(cls: type, names: Sequence[str], *values: object) -> object:
     """Return a new instance. `Unusable`: the constructor raises, or an invariant of the class does not hold."""
+    arguments = dict(zip(names, values, strict=True))
     try:
-        created: object = cls(**dict(zip(names, values, strict=True)))
-        if satisfies_invariants(created):
+        created: object = cls(**arguments)
+        invariants = list_invariants(cls)
+        judged = copy.deepcopy(created) if invariants else created  # they can change it
+        if all(one.evaluate({"self": judged}) for one in invariants):
+            MADE.append((created, arguments))
             return created
     except Exception as error:  # of the constructor or of an invariant
         raise Unusable from error

@@ -54,7 +54,7 @@ def accepts_default(parameter: Parameter) -> bool:
 
 _LAST = 0.2  # the share of the time for concrete values after the symbolic paths
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
-_CHANGED_RUNS = 200
+_CHANGED_RUNS, _RUNS = 200, 80
 _QUICK_SECONDS = 0.3
 _MOST_MEMBERS = 1_000
 _CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
@@ -233,9 +233,6 @@ def _find_reason(signature: Signature, candidates: Candidates, scope: Scope) -> 
 
 Record = Mapping[str, Any]
 """How an exploration ended: the name of its `end`, its `arguments`, its `kinds` of judgements and its `paths`."""
-
-
-_RUNS = 80
 
 
 def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record:

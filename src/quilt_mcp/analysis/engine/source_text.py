@@ -27,6 +27,7 @@ from typing import Any, Literal, TypeGuard
 
 from crosshair.libimpl.builtinslib import SymbolicCallable
 
+from quilt_mcp.analysis.engine.domains import MADE
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.subjects import Subject
 from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Value
@@ -77,6 +78,7 @@ class Writer:
     """Writes values."""
 
     refer: Refer  # names classes and functions
+    shows_state: bool = False  # whether the text shows all attributes of an object that does not show its arguments
     used_sequence: bool = False  # whether some text makes a function that returns values in their order
 
     def write(self, value: object) -> str:
@@ -134,6 +136,8 @@ class Writer:
         if cls is not object and cls.__module__.partition(".")[0] in {"builtins", *sys.stdlib_module_names}:
             raise Unwritable  # the attributes do not show all of its state
         arguments = find_arguments(value, attributes)
+        if arguments is None:
+            arguments = attributes if self.shows_state else next((one for made, one in MADE if made is value), None)
         if arguments is None:
             raise Unwritable
         return self.call(cls, **arguments)
@@ -350,10 +354,11 @@ def write_source(value: object, names: Names = MappingProxyType({})) -> str:
 
 def write_exactly(value: object, names: Names) -> str | None:
     """Return source text that `evaluate` makes an equal value from, or None if there is none."""
-    writer = Writer(partial(write_name, names))
+    refer = partial(write_name, names)
+    state = Writer(refer, shows_state=True)
     try:
-        text = writer.write(value)
-        return text if writer.write(evaluate(text, names)) == text else None
+        text = Writer(refer).write(value)
+        return text if state.write(evaluate(text, names)) == state.write(value) else None
     except Exception:  # noqa: BLE001 - the class of the value is analysed code
         return None
 

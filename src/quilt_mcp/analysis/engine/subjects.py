@@ -1,7 +1,6 @@
 """Find what a request names: a function with typed parameters and its contract, or an exception class."""
 
 import ast
-import copy
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -212,13 +211,6 @@ def list_invariants(cls: type) -> list[Clause]:
 def _read_invariants(cls: type) -> list[Clause]:
     found = Pep316Parser().get_class_conditions(cls).inv if "inv:" in (cls.__doc__ or "") else ()
     return [Clause(one.expr_source, one.evaluate) for one in found if one.evaluate]
-
-
-def satisfies_invariants(value: object) -> bool:
-    """Return whether the invariants of the value's class and its bases hold. What they change is a copy."""
-    invariants = list_invariants(type(value))
-    judged = copy.deepcopy(value) if invariants else value
-    return all(one.evaluate({"self": judged}) for one in invariants)
 
 
 def satisfy_invariants(run: Run, arguments: BoundArguments) -> bool:
