@@ -325,6 +325,11 @@ def f(s: str):
 ## refused UnknownExceptionType raises print: a builtin that is not an exception
 def f(x: int):
     return x
+## decided raises Outer.Refusal: a class in a class | f(5)
+class Outer:
+    class Refusal(Exception): ...
+def f(x: int):
+    if x == 5: raise Outer.Refusal
 ## refused UnknownExceptionType raises Nothing: an unknown exception
 def f(x: int):
     return x

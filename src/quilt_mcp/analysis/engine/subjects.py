@@ -128,7 +128,7 @@ def _describe_choice(tree: ast.Module, name: str) -> str:
 def find_exception_class(module: ModuleType, name: str, builtins: dict[str, object]) -> type[Exception]:
     """Return the exception class with this name.
 
-    It can be built in, in the submitted code, or in an imported module (`module.Class`).
+    It can be built in, in the submitted code or a class of it (`Outer.Class`), or in an imported module.
 
     Raises:
         AnalysisRefused: there is none, or it is not a subclass of Exception.
@@ -136,7 +136,7 @@ def find_exception_class(module: ModuleType, name: str, builtins: dict[str, obje
     first, *rest = name.split(".")
     found = module.__dict__.get(first, builtins.get(first))
     for part in rest:
-        found = found.__dict__.get(part) if isinstance(found, ModuleType) else None
+        found = found.__dict__.get(part) if isinstance(found, ModuleType | type) else None
     if isinstance(found, type) and issubclass(found, Exception):
         return found
     raise AnalysisRefused(
