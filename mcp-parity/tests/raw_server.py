@@ -29,7 +29,7 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
     capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}
     return {
         "protocolVersion": params["protocolVersion"],
-        "capabilities": capabilities,
+        "capabilities": {} if FAULT == "declares nothing" else capabilities,
         "serverInfo": {"name": "other" if FAULT == "another name" else "raw", "version": "1"},
         "instructions": "Other." if FAULT == "other instructions" else "Read it.",
     }
@@ -92,7 +92,7 @@ def fail() -> None:
     if FAULT == "hangs when it reads":
         time.sleep(600)
     if FAULT == "refuses with an exception":
-        raise RuntimeError("Traceback")
+        raise RuntimeError("Traceback (most recent call last):")
     if FAULT == "has a hostile error":
         logged = {"level": "error", "data": "\u001b[2J"}
         say({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
@@ -113,7 +113,8 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     if uri == "raw://rows":
         return {"contents": read_rows(content)}
     if uri == "raw://text":
-        return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
+        about = "raw://other" if FAULT == "answers for another URI" else uri
+        return {"contents": [{"uri": about, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://blob":
         blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
         more = {"text": "x"} if FAULT == "has text and bytes" else {}

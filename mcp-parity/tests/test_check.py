@@ -41,10 +41,9 @@ FAULTS = {
     ),
     "floods": (1, "error    stdout: a line that is no message of MCP: 'xxx"),
     "floods without a line": (1, "error    stdout: a line that is no message of MCP: 'a line of more than"),
-    "refuses with an exception": (
-        1,
-        "error    raw://rows and 2 more: it is listed, but refused: Traceback (code -32603)",
-    ),
+    "refuses with an exception": (1, "warning  raw://rows and 4 more: the error contains a stack trace, which"),
+    "declares nothing": (0, "warning  resources: the server does not declare the capability resources"),
+    "answers for another URI": (0, "warning  raw://text: the answer is about another URI: raw://other"),
     "answers unknown URIs": (1, "error    nothing://here and 1 more: an unknown URI is answered with data"),
     "speaks only the newest protocol": (0, "(protocol 2026-07-28"),
     "announces another type": (0, "warning  raw://text: the list announces text/html, but the answer is text/plain"),
@@ -74,7 +73,7 @@ def test_a_fault_is_named_on_one_screen(
     monkeypatch.setenv("FAULT", fault)
     expected, message = FAULTS[fault]
     status, text = check(capsysbinary, *QUICK, RAW)
-    assert (status, message in text) == (expected, True), text
+    assert (status, message in text, " 0 resources" in text) == (expected, True, False), text
     assert len(text.splitlines()) <= 24
 
 

@@ -68,7 +68,7 @@ LIMITED = 'def a(x: int) -> int:\n    """pre: x >= 0"""\n    return x\ndef b(x: 
 def test_functions_are_compared_for_arguments_that_meet_the_preconditions() -> None:
     assert compare(LIMITED)["status"] == "equivalent"
     assert compare(LIMITED.replace("x >= 0", "x >= -1"))["distinguishing_input"]["call"] == "a(-1)"
-    of_both = LIMITED.replace("b(x: int) -> int:\n", "b(x: int) -> int:\n    'pre: x < 5'\n").replace(
+    of_both = LIMITED.replace("b(x: int) -> int:\n", "b(x: int) -> int:\n    'pre: __old__.x < 5'\n").replace(
         "abs(x)", "min(x, 4)"
     )
     assert compare(of_both)["status"] == "equivalent"

@@ -97,6 +97,18 @@ CHECKS: dict[str, tuple[str, str, str]] = {
         "raise Odd(n)",
         "n = 0",
     ),
+    "object that does not keep its parameter": (
+        '''
+        class Route:
+            def __init__(self, text: str) -> None:
+                self.parts = text.split("/")
+        def f(routes: list[Route]) -> int:
+            """post: _ != 1"""
+            return len(routes) and len(routes[0].parts)
+        ''',
+        "len(routes[0].parts)",
+        "0",
+    ),
     "enum, set, tuple, bytes and None": (
         '''
         from enum import Enum

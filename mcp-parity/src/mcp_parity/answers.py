@@ -141,6 +141,7 @@ def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
 
 _INVALID_PARAMS = -32602
 _UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
+_STACK = re.compile(r"Traceback \(most recent call last\)|\\n\s+at \S.*:\d+")  # of Python; of JavaScript, in JSON
 _SECRET = re.compile(
     r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
     r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
@@ -201,6 +202,7 @@ class Answer:
         message = str((self.error or {}).get("message", ""))
         found = {
             "the text of an exception; use FastMCP(mask_error_details=True)": _UNMASKED.match(message),
+            "a stack trace, which shows how the server is made": _STACK.search(self.error_text),
             "what looks like a secret": _SECRET.search(str(self.error or "")),
         }
         return [f"{self.uri}: the error contains {what}" for what, match in found.items() if match]

@@ -84,8 +84,9 @@ class Checker:
 
     def run(self) -> Report:
         began = time.monotonic()
-        if self._ask("connection", self._connect) is not None:
-            lists = {name: self._list(name) for name in LISTS}
+        start = self._ask("connection", self._connect)
+        if start is not None:
+            lists = {name: self._list(name, start.get("capabilities")) for name in LISTS}
             tools = {tool["name"]: tool for tool in lists["tools"]}
             inputs = {name: tool["inputSchema"].get("properties") or () for name, tool in tools.items()}
             self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
@@ -131,14 +132,14 @@ class Checker:
                 self._add(WARNING if "changes between two reads" in line else ERROR, about, without_advice)
         return None
 
-    async def _connect(self, client: AnyClient) -> bool:
+    async def _connect(self, client: AnyClient) -> dict[str, Any]:
         start = describe_start(client, (*START, "version"))
         self.report.name = " ".join(str(start[name]) for name in ("name", "version") if name in start)
         self.report.protocol = client.protocol_version or ""
-        return True
+        return start
 
-    def _list(self, name: str) -> list[dict[str, Any]]:
-        """Return the entries of a list, which is asked for twice."""
+    def _list(self, name: str, capabilities: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """Return the entries of a list, which is asked for twice. A list that is not answered has no count."""
 
         async def talk(client: AnyClient) -> list[dict[str, Any]]:
             pages = await get_pages(client, name)
@@ -149,10 +150,15 @@ class Checker:
                 self._add(WARNING, name, "the list differs between two requests")
             return entries
 
-        entries = self._ask(name, talk) or []
-        self.report.counts[name] = len(entries)
-        if entries:
-            self.report.tokens[name] = len(json.dumps(entries, ensure_ascii=False)) // _CHARACTERS_PER_TOKEN
+        entries = self._ask(name, talk)
+        if entries is not None:
+            self.report.counts[name] = len(entries)
+        if not entries:
+            return []
+        self.report.tokens[name] = len(json.dumps(entries, ensure_ascii=False)) // _CHARACTERS_PER_TOKEN
+        needed = name.replace("resource-templates", "resources")
+        if capabilities is not None and needed not in capabilities:
+            self._add(WARNING, name, f"the server does not declare the capability {needed}: many clients do not ask")
         return entries
 
     def _find_examples(self, lists: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
@@ -246,6 +252,8 @@ def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     contents = answer.contents or []
     if not contents:
         yield WARNING, "the answer has no contents"
+    if len(contents) == 1 and "uri" in contents[0]:
+        yield WARNING, f"the answer is about another URI: {contents[0]['uri']}"
     announced, types = entry.get("mimeType"), [one["mime_type"] for one in contents]
     if announced and len(types) == 1 and types[0] != announced:
         yield WARNING, f"the list announces {announced}, but the answer is {types[0]}"
@@ -279,7 +287,8 @@ def _headline(report: Report) -> Iterator[str]:
         yield f"{report.server}: nothing could be checked"
         return
     yield f"{report.name or report.server} (protocol {report.protocol}, {report.seconds} s)"
-    yield "  offers   " + ", ".join(_count(count, name.replace("-", " ")) for name, count in report.counts.items())
+    offers = ", ".join(_count(count, name.replace("-", " ")) for name, count in report.counts.items())
+    yield f"  offers   {offers or 'nothing that can be listed'}"
     if report.tokens:
         costs = ", ".join(f"{name.replace('-', ' ')} {count:,}" for name, count in report.tokens.items())
         yield f"  costs    about {sum(report.tokens.values()):,} tokens for the lists ({costs})"

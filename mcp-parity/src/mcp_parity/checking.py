@@ -116,12 +116,13 @@ class NothingToCheck(ContractError):
 class Check:
     """Everything that a check needs.
 
-    `world` is empty for the home world. `to_golden` returns what a golden holds of an answer, and None is the default.
+    `world` is empty for home, the first of `worlds`. `to_golden` returns what a golden holds; None is the default.
     """
 
     settings: Settings
     server: Any
     world: str
+    worlds: list[str]
     rows: list[Row]
     snapshot: SnapshotAssertion
     update: bool
@@ -236,9 +237,9 @@ class Check:
         lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
         raise ContractError("\n".join(lines))
 
-    def check_leftovers(self, worlds: list[str]) -> None:
+    def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
-        found = find_goldens(self.settings) - self.names.all(worlds)
+        found = find_goldens(self.settings) - self.names.all(self.worlds)
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
             self._delete(left)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mcp_parity.comparison import Kind, find_changes
+from mcp_parity.comparison import Finding, Kind, compare_contracts
 from mcp_parity.review import find_unannounced, write_page, write_summary
 from mcp_parity.revisions import Places, Revision, Unreadable, read_contract, read_revision
 from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example
@@ -148,7 +148,7 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
     if first and not lacking:
         raise Unreadable(f"there is a contract at {base.name}: leave out --first")
     before, after = read_contract(base), read_contract(head)
-    found = list(find_changes(before, after))
+    found = [Finding(name, one, where) for name, where, changes in compare_contracts(before, after) for one in changes]
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
     unannounced = find_unannounced(breaking, head.files.get(changelog, ""))
     page = write_page(found, unannounced, [(base.label, before), (head.label, after)], changelog)

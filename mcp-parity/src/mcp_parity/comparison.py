@@ -310,12 +310,7 @@ ANSWER = Words("the answer", "now has a golden", "no longer has a golden")
 OTHER = Words("the golden", gone="was removed and is no longer checked", kind=Kind.VALUE)
 
 
-def find_changes(base: Contract, head: Contract) -> Iterator[Finding]:
-    for subject, where, changes in _compare_contracts(base, head):
-        yield from (Finding(subject, change, where) for change in changes)
-
-
-def _compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str, Iterator[Change]]]:
+def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str, Iterator[Change]]]:
     """Yield the subject of each comparison, where it is, and its changes."""
     # a base that does not pin prompts says nothing about them
     prompts = [(contract.prompts or {}) if base.prompts is not None else {} for contract in (base, head)]

@@ -49,8 +49,8 @@ def test_misspelt_uris_are_refused_on_both_surfaces(mcp_parity: Check) -> None:
     report(mcp_parity.check_misspelt)
 
 
-def test_every_golden_has_a_case(mcp_parity: Check, mcp_parity_worlds: list[str]) -> None:
-    report(lambda: mcp_parity.check_leftovers(mcp_parity_worlds))
+def test_every_golden_has_a_case(mcp_parity: Check) -> None:
+    report(mcp_parity.check_leftovers)
 
 
 def test_every_line_of_the_configuration_applies(mcp_parity: Check) -> None:

@@ -194,12 +194,6 @@ def mcp_to_golden() -> "Callable[[Answer], Any] | None":
 
 
 @pytest.fixture
-def mcp_parity_worlds(request: pytest.FixtureRequest) -> list[str]:
-    """The names of the worlds as goldens have them. The home world is the empty text."""
-    return ["", *request.config.stash[_worlds][request.module.__name__][1:]]
-
-
-@pytest.fixture
 def mcp_golden(pytestconfig: pytest.Config, snapshot: "SnapshotAssertion") -> "SnapshotAssertion":
     """For the tests of `mcp_other_goldens`: `mcp_golden(name="errors/x")` is the file errors/x.json of the goldens."""
     from mcp_parity.checking import use_goldens
@@ -222,11 +216,12 @@ def mcp_parity(
 
     config = request.config
     settings = config.stash[_settings]
-    home = (config.stash[_worlds][request.module.__name__] or [mcp_world])[0]
+    home, *others = config.stash[_worlds][request.module.__name__] or [mcp_world]
     return Check(
         settings=settings,
         server=mcp_parity_server,
         world="" if mcp_world == home else mcp_world,
+        worlds=["", *others],
         rows=config.stash[_rows] if _rows in config.stash else report(lambda: select_resources(read_rows(settings))),
         snapshot=mcp_golden,
         update=_updates(config),

@@ -206,11 +206,9 @@ def _write_diffs(subject: str, before: Contract, after: Contract, opened: str) -
         was, now = before.answer(subject, world), after.answer(subject, world)
         if not are_equal(was, now):
             shared.setdefault((_to_lines(was), _to_lines(now)), []).append(world)
-    for label, lists in (
-        ("tools/list", [before.tools, after.tools]),
-        ("prompts/list", [before.prompts, after.prompts]),
-    ):
-        was, now = ((one or {}).get(subject) for one in lists)
+    lists = {"tools/list": (before.tools, after.tools), "prompts/list": (before.prompts, after.prompts)}
+    for label, both in lists.items():
+        was, now = ((one or {}).get(subject) for one in both)
         if was is not None and now is not None and not are_equal(was, now):
             shared[_to_lines(was), _to_lines(now)] = [label]
     for (one, other), worlds in shared.items():

@@ -290,9 +290,6 @@ def f(x: int, y: int):
 ## decided raises ZeroDivisionError: a division | f(0, 0)
 def f(x: int, y: int):
     return x // y
-## decided raises IndexError: an index | f(123)
-def f(i: int):
-    return [1] * 123 if i != 123 else [1][i]
 ## decided raises IndexError: an empty list | f([])
 def f(xs: list[int]):
     return xs[0]
@@ -328,6 +325,11 @@ def f(s: str):
 ## refused UnknownExceptionType raises print: a builtin that is not an exception
 def f(x: int):
     return x
+## decided raises Outer.Refusal: a class in a class | f(5)
+class Outer:
+    class Refusal(Exception): ...
+def f(x: int):
+    if x == 5: raise Outer.Refusal
 ## refused UnknownExceptionType raises Nothing: an unknown exception
 def f(x: int):
     return x

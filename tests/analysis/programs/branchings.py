@@ -72,14 +72,62 @@ BRANCHES = [
             if x > 10:
                 if x < 5:
                     return 1
+                if x > 5:
+                    return 2
+                return 3
             return 0
         """,
         "complete",
         branches=[
             {"line": 2, "true_reachable": True, "false_reachable": True},
             {"line": 3, "true_reachable": False, "false_reachable": True},
+            {"line": 5, "true_reachable": True, "false_reachable": False},
         ],
-        dead_code_lines=[4],
+        dead_code_lines=[4, 7],
+    ),
+    branches(
+        "statements that leave their block",
+        """
+        def f(x: int, xs: list[int]) -> int:
+            if x == 1:
+                if xs: return 1
+                else: raise ValueError
+                x = 5
+            elif x == 2:
+                while True:
+                    if xs: return 1
+                x = 9
+            elif x == 3:
+                for _ in xs:
+                    if x: continue
+                else: return 2
+                x = 14
+            elif x == 4:
+                try: return 1 // x
+                except ZeroDivisionError: return 0
+                x = 18
+            elif x == 5:
+                match x:
+                    case 1: return 1
+                    case _: return 2
+                x = 23
+            elif False:
+                x = 25
+            with xs: return 1
+            while True:
+                if x: break
+            for _ in xs:
+                if x: break
+            else: return 2
+            try: return 1 // x
+            except ZeroDivisionError: x = 0
+            match x:
+                case 1: return 1
+            return x
+        """,
+        "complete",
+        symbolic=False,
+        dead_code_lines=[5, 9, 14, 18, 23, 25],
     ),
     branches(
         "a branch that only large numbers reach",

@@ -298,13 +298,6 @@ def b(xs: list[int]):
     ys = list(xs)
     ys.sort()
     return ys
-## pair: sum and loop
-def a(xs: list[int]): return sum(xs)
-def b(xs: list[int]):
-    total = 0
-    for x in xs:
-        total += x
-    return total
 ## pair: first duplicates | a([1, 1])
 def a(xs: list[int]): return list(dict.fromkeys(xs))
 def b(xs: list[int]): return xs

@@ -44,9 +44,14 @@ def f(xs: list[int]) -> int:
     """pre: len(xs) < 4
     post: _ == sum(xs)"""
     return xs[0] + f(xs[1:]) if xs else 0
-## raises RecursionError: recursion without an end | f(-1)
+## decided raises RecursionError: recursion as deep as the argument | f(2000)
 def f(n: int) -> int:
-    return 0 if n == 0 else f(n - 1)
+    return 0 if n <= 0 else f(n - 1)
+## decided pair: a loop that was a recursion | a(2000)
+def a(n: int) -> int:
+    return 0 if n <= 0 else n + a(n - 1)
+def b(n: int) -> int:
+    return sum(range(1, n + 1))
 ## check: Collatz steps | f(27)
 def f(n: int) -> int:
     """pre: 0 < n < 30
@@ -184,15 +189,6 @@ from typing import Annotated
 def f(x: Annotated[int, "positive"]) -> bool:
     """post: _"""
     return x != 0
-## check: two truth values
-def f(x: bool, y: bool) -> bool:
-    """post: _"""
-    return (x or y) == (not (not x and not y))
-## check: an exclusive or | f(True, True)
-def f(x: bool, y: bool) -> bool:
-    """pre: x or y
-    post: _"""
-    return x ^ y
 ## check: a named tuple | f(Pair(1, 1))
 from typing import NamedTuple
 class Pair(NamedTuple):
@@ -239,9 +235,6 @@ def b(x: float): return int(x + 0.5) if abs(x) < 100 else 0
 import math
 def a(x: int): return x % 3 if abs(x) < 100 else 0
 def b(x: int): return int(math.fmod(x, 3)) if abs(x) < 100 else 0
-## pair: division by shifting
-def a(x: int): return x // 2 if 0 <= x < 100 else 0
-def b(x: int): return x >> 1 if 0 <= x < 100 else 0
 ## pair: a swapped comparison | a(5, 5)
 def a(x: int, y: int): return x < y
 def b(x: int, y: int): return not y < x

@@ -41,9 +41,6 @@ def f(x: int, y: int) -> int:
 ## raises ZeroDivisionError: a sum of squares and one
 def f(x: int, y: int) -> int:
     return 10 // (x * x + 1)
-## raises ZeroDivisionError: far from zero | f(123456)
-def f(x: int) -> int:
-    return 1 // (x - 123456)
 ## raises ValueError: a negative shift | f(-1)
 def f(x: int) -> int:
     return 1 << x if x < 10 else 0
@@ -111,14 +108,6 @@ def f(a: int, b: int, c: int) -> bool:
     """pre: 0 < a < b < c < 20
     post: _"""
     return a * a + b * b != c * c
-## check: a magic number | f(987654321)
-def f(x: int) -> int:
-    """post: _ != 0"""
-    return 0 if x == 987654321 else 1
-## check: two conditions that meet at one number | f(77)
-def f(x: int) -> bool:
-    """post: _"""
-    return not (x % 7 == 0 and x % 11 == 0 and 50 < x < 150)
 ## check: bits above the eighth | f(256)
 def f(x: int) -> bool:
     """pre: x >= 0
@@ -148,11 +137,6 @@ def f(x: float) -> bool:
     """pre: 0 < x < 1
     post: _"""
     return x + x + x == 3 * x
-## check: a float minus itself | f(float("inf"))
-def f(x: float) -> float:
-    """pre: x == x
-    post: _ == 0"""
-    return x - x
 ## check: halving and doubling | f(5e-324)
 def f(x: float) -> bool:
     """pre: x == x

@@ -111,10 +111,6 @@ def f(s: str, t: str) -> bool:
 def f(s: str) -> bool:
     """post: _"""
     return s.count("") == len(s)
-## check: reversing twice
-def f(s: str) -> bool:
-    """post: _"""
-    return s[::-1][::-1] == s
 ## check: a palindrome of two characters | f("ab")
 def f(s: str) -> bool:
     """pre: len(s) == 2
@@ -129,11 +125,6 @@ def f(s: str) -> bool:
 def f(s: str, i: int) -> bool:
     """post: _"""
     return s[:i] + s[i:] == s
-## check: cutting to a length | f("abcdef", 2)
-def f(s: str, n: int) -> str:
-    """pre: n >= 0
-    post: len(_) <= n"""
-    return s if len(s) <= n else s[:n] + "..."
 ## check: cutting to a length with an ellipsis within
 def f(s: str, n: int) -> str:
     """pre: n >= 3

@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
 
 _DECISIONS = (ast.If, ast.IfExp, ast.While, ast.For, ast.ExceptHandler, ast.Assert)
 _NESTED = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
-_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 def compute_complexity(function: ast.FunctionDef) -> int:
@@ -44,22 +43,55 @@ def _count_decisions(node: ast.AST) -> int:
     if isinstance(node, ast.comprehension):
         return 1 + len(node.ifs)
     if isinstance(node, ast.match_case):
-        catches_all = isinstance(node.pattern, ast.MatchAs) and node.pattern.pattern is None and node.guard is None
-        return 0 if catches_all else 1
+        return 0 if _catches_all(node) else 1
     return 1 if isinstance(node, _DECISIONS) else 0
 
 
-def find_unreachable_lines(function: ast.FunctionDef) -> list[int]:
-    """Return the lines below a return, raise, break or continue in the same block, sorted."""
+def _catches_all(case: ast.match_case) -> bool:
+    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+
+
+Outcomes = Callable[[ast.expr], set[bool]]  # that a test can have
+
+
+def read_constant(test: ast.expr) -> set[bool]:
+    """Return the outcome of a constant, and both of another test."""
+    return {bool(test.value)} if isinstance(test, ast.Constant) else {True, False}
+
+
+def find_unreachable_lines(function: ast.FunctionDef, outcomes: Outcomes = read_constant) -> list[int]:
+    """Return the lines below an outcome that a test cannot have, and those behind what leaves their block, sorted."""
     lines: set[int] = set()
     for node in ast.walk(function):
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             if not isinstance(block, list):
                 continue  # of an expression
-            leaving = next((at for at, one in enumerate(block) if isinstance(one, _LEAVES)), len(block))
+            leaving = next((at for at, one in enumerate(block) if _leaves(one, outcomes)), len(block))
             if leaving < len(block):
                 lines |= _list_lines(block[leaving + 1 :], below=block[leaving])
+        if isinstance(node, ast.If | ast.While):
+            for outcome, block in ((True, node.body), (False, node.orelse)):
+                lines |= set() if outcome in outcomes(node.test) else _list_lines(block, below=node.test)
     return sorted(lines)
+
+
+def _leaves(statement: ast.stmt, outcomes: Outcomes) -> bool:
+    """Return whether nothing behind a statement runs in its block. A `with` never says so: it can swallow an error."""
+
+    def leave(*blocks: list[ast.stmt]) -> bool:
+        return all(any(_leaves(one, outcomes) for one in block) for block in blocks)
+
+    match statement:
+        case ast.If(test, body, orelse):
+            return leave(*(block for outcome, block in ((True, body), (False, orelse)) if outcome in outcomes(test)))
+        case ast.For() | ast.While() if not any(isinstance(one, ast.Break) for one in ast.walk(statement)):
+            is_endless = isinstance(statement, ast.While) and False not in outcomes(statement.test)
+            return is_endless or leave(statement.orelse)
+        case ast.Match(cases=cases):
+            return any(map(_catches_all, cases)) and leave(*(case.body for case in cases))
+        case ast.Try(body, handlers, orelse, finalbody):
+            return leave(finalbody) or leave(body + orelse, *(handler.body for handler in handlers))
+    return isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue)
 
 
 def _list_lines(block: list[ast.stmt], *, below: ast.stmt | ast.expr) -> set[int]:
@@ -83,22 +115,22 @@ def analyze_branches(request: Request, task: Task) -> "BranchesResult":
 
 def _explore_outcomes(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
     """Explore the marked function. The kind of a judgement is the set of outcomes that a run has reached."""
-    marked = Marked.create(task, subject)
+    function, taken = mark(task, subject)
     describe = partial(report.describe_symbolic, task)
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         try:
-            run.call(marked.function, *arguments.args, **arguments.kwargs)
-            return Judgement(frozenset(marked.taken))
+            run.call(function, *arguments.args, **arguments.kwargs)
+            return Judgement(frozenset(taken))
         finally:
-            marked.taken.clear()  # the module refers to it, and its state must not change
+            taken.clear()  # the module refers to it, and its state must not change
 
     def add_examples(arguments: BoundArguments, judgement: Judgement) -> None:
         assert isinstance(judgement.kind, frozenset)  # noqa: S101 - for the type checker
         if report.add(judgement.kind, write_call(subject, arguments, task.loaded.names)):
             task.report(describe(Exploration()))  # for the case that the process is killed before the next part
 
-    instead = replace(subject, function=marked.function)
+    instead = replace(subject, function=function)
     explored = task.explore(instead, judge, describe, on_judgement=add_examples, enough=report.has_all_examples)
     return describe(explored)
 
@@ -140,15 +172,14 @@ class BranchReport:
         """Return the answer after an exploration. An outcome is unreachable only if every path was decided."""
         complete = explored.end in {End.ALL_PATHS, End.ENOUGH}
         branches = [self._describe_branch(number, complete=complete) for number in range(len(self.tests))]
-        dead = (
-            {line for number in range(len(branches)) for line in self._find_dead_lines(number)} if complete else set()
-        )
         answer: BranchesResult = {
             **self.describe_static(),
             "status": "complete" if complete else "partial",
             "branches": branches,
             "reachable_branches": sum(bool(one["true_reachable"] or one["false_reachable"]) for one in branches),
-            "dead_code_lines": sorted(dead.union(find_unreachable_lines(self.function))),
+            "dead_code_lines": find_unreachable_lines(
+                self.function, self._read_outcomes if complete else read_constant
+            ),
             "analysis_mode": "symbolic",
             "paths_explored": explored.paths,
             "time_seconds": task.elapsed(),
@@ -175,15 +206,11 @@ class BranchReport:
         nested = (node for node in ast.walk(self.function) if node is not self.function and isinstance(node, _NESTED))
         return any(test is one for node in nested for one in ast.walk(node))
 
-    def _find_dead_lines(self, number: int) -> set[int]:
-        """Return the lines of the statements below an outcome that no call reaches."""
-        test = self.tests[number]
-        for node in ast.walk(self.function):
-            if isinstance(node, ast.If | ast.While) and node.test is test and not self._runs_later(test):
-                blocks = {True: node.body, False: node.orelse}
-                dead = [block for outcome, block in blocks.items() if (number, outcome) not in self.examples]
-                return {line for block in dead for line in _list_lines(block, below=test)}
-        return set()
+    def _read_outcomes(self, test: ast.expr) -> set[bool]:
+        """Return the outcomes that calls have reached, if every path was decided."""
+        if self._runs_later(test):
+            return read_constant(test)
+        return {outcome for number, outcome in self.examples if self.tests[number] is test}
 
 
 def _describe_test(test: ast.expr) -> "Branch":
@@ -204,38 +231,33 @@ def find_tests(function: ast.FunctionDef) -> list[ast.expr]:
     return sorted(tests, key=lambda test: (test.lineno, test.col_offset))
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A function that records the outcomes of its branches."""
+def mark(task: Task, subject: Subject) -> tuple[Callable[..., object], set[tuple[int, bool]]]:
+    """Put the function with marked tests into the loaded module or its class, so that recursive calls are recorded too.
 
-    function: Callable[..., object]  # in place of the original in its module, so that recursive calls are recorded too
-    taken: set[tuple[int, bool]]  # the recorded outcomes: the number of the branch, and whether the test was true
+    Return it, and the set of recorded outcomes: the number of the branch, and whether the test was true.
+    """
+    taken: set[tuple[int, bool]] = set()
 
-    @classmethod
-    def create(cls, task: Task, subject: Subject) -> "Marked":
-        """Put the function with marked tests into the loaded module or its class, in place of the original."""
-        taken: set[tuple[int, bool]] = set()
+    def record(number: int, outcome: bool) -> bool:  # noqa: FBT001 - the generated code calls it
+        taken.add((number, outcome))
+        return outcome
 
-        def record(number: int, outcome: bool) -> bool:  # noqa: FBT001 - the generated code calls it
-            taken.add((number, outcome))
-            return outcome
-
-        node = copy.deepcopy(subject.node)
-        _Marker(find_tests(node)).visit(node)
-        if subject.owner is not None:
-            node.decorator_list = []  # `_put` wraps a method again
-        # `super()` needs the name __class__ in the scope around a method
-        tree = ast.parse(f"def {_SCOPE}(__class__):\n    return {node.name}")
-        scope = tree.body[0]
-        assert isinstance(scope, ast.FunctionDef)  # noqa: S101 - for the type checker
-        scope.body.insert(0, node)
-        names = task.loaded.module.__dict__
-        names[_MARK] = record
-        guarded = guard_attributes(ast.fix_missing_locations(tree))
-        exec(compile(guarded, FILE_NAME, "exec", dont_inherit=True), names)  # noqa: S102 - admitted code, in the jail
-        made: FunctionType = names.pop(_SCOPE)(subject.owner)
-        made.__qualname__ = subject.name
-        return cls(_put(names, subject, made), taken)
+    node = copy.deepcopy(subject.node)
+    _Marker(find_tests(node)).visit(node)
+    if subject.owner is not None:
+        node.decorator_list = []  # `_put` wraps a method again
+    # `super()` needs the name __class__ in the scope around a method
+    tree = ast.parse(f"def {_SCOPE}(__class__):\n    return {node.name}")
+    scope = tree.body[0]
+    assert isinstance(scope, ast.FunctionDef)  # noqa: S101 - for the type checker
+    scope.body.insert(0, node)
+    names = task.loaded.module.__dict__
+    names[_MARK] = record
+    guarded = guard_attributes(ast.fix_missing_locations(tree))
+    exec(compile(guarded, FILE_NAME, "exec", dont_inherit=True), names)  # noqa: S102 - admitted code, in the jail
+    made: FunctionType = names.pop(_SCOPE)(subject.owner)
+    made.__qualname__ = subject.name
+    return _put(names, subject, made), taken
 
 
 def _put(names: dict[str, object], subject: Subject, made: FunctionType) -> Callable[..., object]:

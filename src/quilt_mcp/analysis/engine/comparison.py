@@ -40,8 +40,7 @@ from quilt_mcp.analysis.engine.subjects import (
     AnalysisRefused,
     Subject,
     find_subject,
-    holds,
-    name_arguments,
+    meets,
     parse_contract,
 )
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
@@ -218,10 +217,8 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         others = run.copy(arguments)
-        if pre:
-            names = name_arguments(run.copy(arguments))  # a clause can change them
-            if not all(holds(run, clause, names) for clause in pre):
-                return Judgement("precondition", outside=True)
+        if not meets(run, pre, arguments):
+            return Judgement("precondition", outside=True)
         mine = give_old_object(arguments, first) if versions else arguments
         outcomes = (
             run.call(first.function, *mine.args, **mine.kwargs),

@@ -4,6 +4,7 @@ The arguments that are found become simpler as long as the judgement stays.
 """
 
 import dataclasses
+import sys
 import time
 import types
 import typing
@@ -158,6 +159,8 @@ _INSIDE = 60
 # each size of Python's small objects. An empty one is shared.
 _MOVES, _STEPS, _SIZES = 100, 8, range(1, 480, 16)
 _REPLAYS, _REPLAY_SECONDS, _SHUFFLED = 16, 0.1, 24  # of an accepted judgement; and the objects of a size to shuffle
+# Frames that simpler arguments have besides Python's limit: what is too deep by a few frames is not so everywhere.
+_SPARE_FRAMES = 200
 _VARIED = 0.5  # the share of arguments that are variations of earlier ones
 _MIXED = 0.3  # the share of those that are made from two arguments, if there are preconditions
 
@@ -290,7 +293,12 @@ class ConcreteSearch:
             judged.append((simpler, again))
             return True
 
-        simplify(arguments, keeps)
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + _SPARE_FRAMES)
+        try:
+            simplify(arguments, keeps)
+        finally:
+            sys.setrecursionlimit(limit)
         return judged[-1] if self.watch.state() == self.before else judged[0]
 
     def compare(self, arguments: Iterable[BoundArguments], deadline: float) -> End:

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from inspect import Parameter
-from itertools import chain, islice, product, zip_longest
+from itertools import chain, islice, product, repeat, zip_longest
 from typing import Any, Literal, TypeAlias, Union
 
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
-from quilt_mcp.analysis.engine.subjects import satisfies_invariants
+from quilt_mcp.analysis.engine.subjects import list_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 ORDINARY = {list, set, frozenset, tuple}
@@ -90,11 +90,7 @@ def combine(rows: Sequence[Sequence[Maker]], limit: int) -> Iterator[tuple[Maker
 
 def keep(values: Iterable[object]) -> tuple[Maker, ...]:
     """Return makers of these values, which nothing can change."""
-    return tuple(functools.partial(_return, one) for one in values)
-
-
-def _return(value: object) -> object:
-    return value
+    return tuple(repeat(one).__next__ for one in values)
 
 
 def list_integer_flags(cls: type[enum.IntFlag]) -> tuple[Maker, ...]:
@@ -113,15 +109,19 @@ def _make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequenc
     return make({key(): value() for key, value in pairs})
 
 
-def _make_product(make: Callable[..., object], makers: Sequence[Maker]) -> object:
-    return make(*(one() for one in makers))
+# The objects that were made last, with the arguments of their constructors, which they need not show
+MADE: collections.deque[tuple[object, dict[str, object]]] = collections.deque(maxlen=5_000)
 
 
 def create(cls: type, names: Sequence[str], *values: object) -> object:
     """Return a new instance. `Unusable`: the constructor raises, or an invariant of the class does not hold."""
+    arguments = dict(zip(names, values, strict=True))
     try:
-        created: object = cls(**dict(zip(names, values, strict=True)))
-        if satisfies_invariants(created):
+        created: object = cls(**arguments)
+        invariants = list_invariants(cls)
+        judged = copy.deepcopy(created) if invariants else created  # they can change it
+        if all(one.evaluate({"self": judged}) for one in invariants):
+            MADE.append((created, arguments))
             return created
     except Exception as error:  # of the constructor or of an invariant
         raise Unusable from error
@@ -326,12 +326,12 @@ class Domains:
         known = [one for one in parts if one]
         if len(known) < len(parts):
             return None
-        build = make if make is not tuple else lambda *values: values
+        build: Callable[[list[object]], object] = tuple if make is tuple else lambda values: make(*values)
         rows = list(islice(combine([one.boundaries for one in known], MOST_BOUNDARIES), MOST_BOUNDARIES))
         count = math.prod(len(one.boundaries) for one in known)
         return Domain(
-            tuple(functools.partial(_make_product, build, row) for row in rows),
-            lambda: build(*(one.draw() for one in known)),
+            tuple(functools.partial(_make_container, build, row) for row in rows),
+            lambda: build([one.draw() for one in known]),
             modelled=all(one.modelled for one in known),
             complete=count == len(rows) and all(one.complete for one in known),
         )

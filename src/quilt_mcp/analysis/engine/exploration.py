@@ -30,7 +30,7 @@ from quilt_mcp.analysis.messages import FILE_NAME, Cause
 MOST_CAUSES = 10
 _TEXT_LENGTH = 200
 # The exceptions with which CrossHair or a run with concrete values ends, and what each one means
-_SLOW_PATH: Mapping[str, str] = {
+SLOW_PATH: Mapping[str, str] = {
     "PathTimeout": "One path took too long.",
     "UnknownSatisfiability": "The solver did not decide this condition in time.",
     "UnexploredPath": "The solver did not decide this condition in time.",
@@ -39,7 +39,7 @@ _INEXACT = "The analyser's model of this operation is not exact."
 _REASONS: Mapping[str, str] = {
     "CrosshairUnsupported": "The analyser does not support this operation.",
     "Interrupted": "A run with concrete values took too long.",
-    **_SLOW_PATH,
+    **SLOW_PATH,
 }
 
 
@@ -54,11 +54,6 @@ class Causes:
         """Add a cause, unless it is known or there are too many."""
         if len(self.found) < MOST_CAUSES:
             self.found[line, operation[:_TEXT_LENGTH], reason] = None
-
-    @property
-    def need_time(self) -> bool:
-        """Whether the time limit of a path is one of the causes. It grows with the timeout."""
-        return any(reason in _SLOW_PATH.values() for _, _, reason in self.found)
 
     def to_json(self, lines: Mapping[int, int]) -> list[Cause]:
         """Return the causes with the lines of the submitted code."""
@@ -178,14 +173,11 @@ class Budget:
     first: float = 0.1  # the share of the time for concrete values before the symbolic paths
 
 
-_NO_LITERALS = Literals()
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What the code says about a search."""
 
-    literals: Literals = _NO_LITERALS  # the constants of the code
+    literals: Literals = field(default_factory=Literals)  # the constants of the code
     loops: bool = True  # whether a large argument can make the code run for long
     held: str | None = None  # why nothing can be claimed about all arguments, or None
     # whether the result of a call with these arguments can depend on the process

@@ -54,7 +54,7 @@ def accepts_default(parameter: Parameter) -> bool:
 
 _LAST = 0.2  # the share of the time for concrete values after the symbolic paths
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
-_CHANGED_RUNS = 200
+_CHANGED_RUNS, _RUNS = 200, 80
 _QUICK_SECONDS = 0.3
 _MOST_MEMBERS = 1_000
 _CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
@@ -235,9 +235,6 @@ Record = Mapping[str, Any]
 """How an exploration ended: the name of its `end`, its `arguments`, its `kinds` of judgements and its `paths`."""
 
 
-_RUNS = 80
-
-
 def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record:
     """Return how an exploration of code with these names ended, as JSON types. A text of an answer has a limit."""
     found: dict[str, Any] = {"end": explored.end.name, "paths": explored.paths, "decided": explored.decided}
@@ -257,11 +254,6 @@ def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record
 def write_kind(kind: Hashable) -> str:
     """Return the kind of a judgement as text that does not depend on the process."""
     return repr(sorted(kind)) if isinstance(kind, frozenset) else repr(kind)
-
-
-def can_repeat(records: Sequence[Record]) -> bool:
-    """Return whether another process can repeat these explorations."""
-    return all(one["end"] != End.STOPPED.name or one["arguments"] is not None for one in records)
 
 
 class Replay:

@@ -23,10 +23,11 @@ from functools import partial
 from inspect import BoundArguments, Parameter
 from itertools import permutations
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from crosshair.libimpl.builtinslib import SymbolicCallable
 
+from quilt_mcp.analysis.engine.domains import MADE
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.subjects import Subject
 from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Value
@@ -77,6 +78,7 @@ class Writer:
     """Writes values."""
 
     refer: Refer  # names classes and functions
+    shows_state: bool = False  # whether the text shows all attributes of an object that does not show its arguments
     used_sequence: bool = False  # whether some text makes a function that returns values in their order
 
     def write(self, value: object) -> str:
@@ -134,6 +136,8 @@ class Writer:
         if cls is not object and cls.__module__.partition(".")[0] in {"builtins", *sys.stdlib_module_names}:
             raise Unwritable  # the attributes do not show all of its state
         arguments = find_arguments(value, attributes)
+        if arguments is None:
+            arguments = attributes if self.shows_state else next((one for made, one in MADE if made is value), None)
         if arguments is None:
             raise Unwritable
         return self.call(cls, **arguments)
@@ -305,29 +309,22 @@ def make_counterexample(
 
 def to_json_value(value: object, names: Names = MappingProxyType({})) -> Value:
     """Return the value itself if it fits into JSON, else its source text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if type(value) is int and abs(value) < _EXACT:
-        return value
-    if type(value) is float and math.isfinite(value):
-        return value
-    if type(value) is str and len(value) <= TEXT_LENGTH and not re.search("[\ud800-\udfff]", value):
-        return value
     text = write_source(value, names)
-    if isinstance(value, list | dict) and len(text) < TEXT_LENGTH and _is_json(value):
-        return value
-    return text
+    return value if _is_json(value) and (len(text) < TEXT_LENGTH or not isinstance(value, list | dict)) else text
 
 
-def _is_json(value: object, depth: int = _DEPTH) -> bool:
+def _is_json(value: object, depth: int = _DEPTH) -> TypeGuard[Value]:
     """Return whether JSON has exactly this value."""
     if type(value) is list:
         return depth > 0 and all(_is_json(one, depth - 1) for one in value)
     if type(value) is dict:
-        return depth > 0 and all(
-            type(key) is str and _is_json(key) and _is_json(one, depth - 1) for key, one in value.items()
-        )
-    return isinstance(value, str | int | float | None) and to_json_value(value) is value
+        items = value.items()
+        return depth > 0 and all(type(key) is str and _is_json(key) and _is_json(one, depth - 1) for key, one in items)
+    if type(value) is str:
+        return len(value) <= TEXT_LENGTH and not re.search("[\ud800-\udfff]", value)
+    if type(value) is int:
+        return abs(value) < _EXACT
+    return math.isfinite(value) if type(value) is float else value is None or isinstance(value, bool)
 
 
 def write_call(subject: "Subject", arguments: BoundArguments, names: Names) -> str:
@@ -357,10 +354,11 @@ def write_source(value: object, names: Names = MappingProxyType({})) -> str:
 
 def write_exactly(value: object, names: Names) -> str | None:
     """Return source text that `evaluate` makes an equal value from, or None if there is none."""
-    writer = Writer(partial(write_name, names))
+    refer = partial(write_name, names)
+    state = Writer(refer, shows_state=True)
     try:
-        text = writer.write(value)
-        return text if writer.write(evaluate(text, names)) == text else None
+        text = Writer(refer).write(value)
+        return text if state.write(evaluate(text, names)) == state.write(value) else None
     except Exception:  # noqa: BLE001 - the class of the value is analysed code
         return None
 

@@ -1,12 +1,11 @@
 """Find what a request names: a function with typed parameters and its contract, or an exception class."""
 
 import ast
-import copy
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from inspect import BoundArguments, Parameter, Signature
 from types import FunctionType, ModuleType
 from typing import Literal
@@ -129,7 +128,7 @@ def _describe_choice(tree: ast.Module, name: str) -> str:
 def find_exception_class(module: ModuleType, name: str, builtins: dict[str, object]) -> type[Exception]:
     """Return the exception class with this name.
 
-    It can be built in, in the submitted code, or in an imported module (`module.Class`).
+    It can be built in, in the submitted code or a class of it (`Outer.Class`), or in an imported module.
 
     Raises:
         AnalysisRefused: there is none, or it is not a subclass of Exception.
@@ -137,7 +136,7 @@ def find_exception_class(module: ModuleType, name: str, builtins: dict[str, obje
     first, *rest = name.split(".")
     found = module.__dict__.get(first, builtins.get(first))
     for part in rest:
-        found = found.__dict__.get(part) if isinstance(found, ModuleType) else None
+        found = found.__dict__.get(part) if isinstance(found, ModuleType | type) else None
     if isinstance(found, type) and issubclass(found, Exception):
         return found
     raise AnalysisRefused(
@@ -160,10 +159,11 @@ def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
     return not isinstance(outcome, Raised) and bool(outcome.value)
 
 
-def name_arguments(arguments: BoundArguments) -> dict[str, object]:
-    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
+def name_arguments(arguments: BoundArguments, old: BoundArguments) -> dict[str, object]:
+    """Return what clauses see: arguments, the default values of those that are left out, and the `old` arguments."""
     defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
-    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+    known = {name: one for name, one in defaults.items() if one is not Parameter.empty}
+    return {**known, **arguments.arguments, "__old__": AttributeHolder(old.arguments)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,30 +196,26 @@ def parse_contract(function: Callable[..., object]) -> Contract:
     return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
 
 
-def make_old_values(arguments: BoundArguments) -> object:
-    """Return `__old__` of a contract: an object with the arguments before the call as attributes."""
-    return AttributeHolder(arguments.arguments)
+def meets(run: Run, pre: list[Clause], arguments: BoundArguments) -> bool:
+    """Return whether arguments meet preconditions. These get copies, because they can change them."""
+    names = name_arguments(run.copy(arguments), run.copy(arguments)) if pre else {}
+    return all(holds(run, clause, names) for clause in pre)
 
 
 def list_invariants(cls: type) -> list[Clause]:
-    """Return the invariants in the docstring of a class."""
-    if "inv:" not in (cls.__doc__ or ""):
-        return []
-    return [
-        Clause(one.expr_source, one.evaluate) for one in Pep316Parser().get_class_conditions(cls).inv if one.evaluate
-    ]
+    """Return the invariants in the docstrings of a class and its bases."""
+    return [clause for one in cls.__mro__ for clause in _read_invariants(one)]
 
 
-def satisfies_invariants(value: object) -> bool:
-    """Return whether the invariants of the value's class and its bases hold. What they change is a copy."""
-    invariants = [one for cls in type(value).__mro__ for one in list_invariants(cls)]
-    judged = copy.deepcopy(value) if invariants else value
-    return all(one.evaluate({"self": judged}) for one in invariants)
+@cache
+def _read_invariants(cls: type) -> list[Clause]:
+    found = Pep316Parser().get_class_conditions(cls).inv if "inv:" in (cls.__doc__ or "") else ()
+    return [Clause(one.expr_source, one.evaluate) for one in found if one.evaluate]
 
 
 def satisfy_invariants(run: Run, arguments: BoundArguments) -> bool:
     parts = walk_parts(run.copy(arguments).arguments.values())
-    found = ((one, clause) for one in parts for cls in type(one).__mro__ for clause in list_invariants(cls))
+    found = ((one, clause) for one in parts for clause in list_invariants(type(one)))
     return all(holds(run, clause, {"self": one}) for one, clause in found)
 
 

@@ -8,9 +8,8 @@ import ast
 import builtins
 import inspect
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import BoundArguments
 from itertools import product
 from traceback import walk_tb
@@ -44,7 +43,7 @@ from quilt_mcp.analysis.engine.subjects import (
     find_subject,
     holds,
     list_invariants,
-    make_old_values,
+    meets,
     name_arguments,
     parse_contract,
     walk_parts,
@@ -98,34 +97,27 @@ class Check:
     post: Clause | None
     raises: tuple[type[BaseException], ...]
     body_line: int = 0  # the asserts of the function above this line are preconditions
-    # those of the classes of the code. A call keeps them for its arguments.
-    invariants: Mapping[type, list[Clause]] = field(default_factory=dict)
+    has_invariants: bool = False  # whether a class of the code has some. A call keeps them for its arguments.
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
         """Call the function and judge whether it satisfies this condition."""
         old = run.copy(arguments)
-        if self.pre:
-            names = name_arguments(run.copy(arguments))  # a clause can change them, and a caller calls no clause
-            if not all(holds(run, clause, names | {"__old__": make_old_values(old)}) for clause in self.pre):
-                return Judgement("precondition", outside=True)
+        if not meets(run, self.pre, arguments):
+            return Judgement("precondition", outside=True)
         outcome = run.call(self.subject.function, *arguments.args, **arguments.kwargs)
         if isinstance(outcome, Raised):
             return self._judge_exception(outcome)
-        left = run.copy(arguments) if self.invariants else arguments
-        parts = walk_parts(left.arguments.values()) if self.invariants else ()
-        for value, invariant in ((one, clause) for one in parts for clause in self._list_invariants(one)):
+        left = run.copy(arguments) if self.has_invariants else arguments
+        parts = walk_parts(left.arguments.values()) if self.has_invariants else ()
+        for value, invariant in ((one, clause) for one in parts for clause in list_invariants(type(one))):
             if not holds(run, invariant, {"self": value}):
                 name = next((name for name, one in left.arguments.items() if one is value), None)
                 return Judgement(Broken(invariant.source, name), stop=True, outcomes=(outcome,))
         if self.post is None:
             return Judgement("kept")
-        names = name_arguments(arguments)
+        names = name_arguments(arguments, old)
         names |= {"__return__": outcome.value, "_": outcome.value, self.subject.defined.__name__: self.subject.function}
-        is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
-        return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
-
-    def _list_invariants(self, value: object) -> Iterator[Clause]:
-        return (clause for cls in type(value).__mro__ for clause in self.invariants.get(cls, ()))
+        return Judgement("kept") if holds(run, self.post, names) else Judgement("post", stop=True, outcomes=(outcome,))
 
     def _judge_exception(self, outcome: Raised) -> Judgement:
         error = outcome.error
@@ -197,17 +189,17 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
         raise AnalysisRefused("ContractError", "A pre: or post: line is not a valid Python expression. Correct it.")
     _check_names(contract, subject.defined)
     classes = [one for module in task.loaded.modules for one in vars(module).values() if isinstance(one, type)]
-    invariants = {cls: found for cls in classes if (found := list_invariants(cls))}
+    has_invariants = any(map(list_invariants, classes))
     if contract.pre or contract.post or contract.raises:
         posts: list[Clause | None] = [*contract.post] or [None]
-        return [Check(subject, contract.pre, post, contract.raises, invariants=invariants) for post in posts]
+        return [Check(subject, contract.pre, post, contract.raises, has_invariants=has_invariants) for post in posts]
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
         # tracebacks have the lines of the canonical source
         node = find_function(ast.parse(task.loaded.source), subject.name)
         statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
         end = (node.end_lineno or 0) + 1
         body_line = next((one.lineno for one in statements if not isinstance(one, ast.Assert)), end)
-        return [Check(subject, pre=[], post=None, raises=(), body_line=body_line, invariants=invariants)]
+        return [Check(subject, pre=[], post=None, raises=(), body_line=body_line, has_invariants=has_invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "

@@ -8,6 +8,7 @@ from functools import partial
 
 from quilt_mcp.analysis.engine.exploration import (
     MOST_CAUSES,
+    SLOW_PATH,
     Budget,
     Causes,
     End,
@@ -122,6 +123,7 @@ def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> s
     explored = next(one for one in explorations if one.end is not End.ALL_PATHS)
     if explored.held:
         return f"Nothing is claimed, because {explored.held}. Concrete values were tried too."
+    is_slow = any(reason in SLOW_PATH.values() for _, _, reason in explored.causes.found)
     return {
         End.TIME: "The analysis reached its time limit. Raise timeout_seconds, or bound loops and lengths.",
         End.PATHS: f"The analysis reached the limit of {path_limit} paths. Bound loops and lengths.",
@@ -130,7 +132,7 @@ def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> s
         End.DIFFERS: "Another process, with another hash seed and time zone, had a different result. Sort sets of text"
         " before you use their order, and give times a zone.",
         End.UNDECIDED: "The analyser cannot decide some paths: `undecided` says why."
-        + (" Raise timeout_seconds to give each path more time." if explored.causes.need_time else ""),
+        + (" Raise timeout_seconds to give each path more time." if is_slow else ""),
     }[explored.end]
 
 

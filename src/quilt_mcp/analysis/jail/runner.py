@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from quilt_mcp.analysis.engine.branches import analyze_branches
 from quilt_mcp.analysis.engine.comparison import compare_functions
-from quilt_mcp.analysis.engine.search import Record, Replay, can_repeat
+from quilt_mcp.analysis.engine.search import Record, Replay
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused
 from quilt_mcp.analysis.engine.symbolic_check import find_path_to_exception, symbolic_check
 from quilt_mcp.analysis.engine.task import Task
@@ -52,7 +52,8 @@ def run_analysis(
         answer = ANALYSES[request["tool"]](request, task)
     except AnalysisRefused as refusal:
         return error(refusal.error_type, refusal.message)
-    return {**answer, RECORDS: task.records} if task.records and can_repeat(task.records) else answer
+    can_repeat = all(one.get("arguments", ...) is not None for one in task.records)  # of what stopped the exploration
+    return {**answer, RECORDS: task.records} if task.records and can_repeat else answer
 
 
 _LONGEST_NAME = 100
