@@ -109,7 +109,7 @@ def _make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequenc
     return make({key(): value() for key, value in pairs})
 
 
-# The objects that were made last, with the arguments of their constructors, which they need not show
+# The objects that this process, which serves one request, made last, with the arguments that they need not show
 MADE: collections.deque[tuple[object, dict[str, object]]] = collections.deque(maxlen=5_000)
 
 
