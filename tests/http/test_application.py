@@ -32,7 +32,7 @@ from tests.support.worlds import in_world
 NAMED = HTTPSettings(
     public_url=AnyHttpUrl("https://mcp.example.com/"),
     allowed_hosts=("10.1.2.3", "*.internal.example.com"),
-    allowed_origins=("https://app.example.com",),
+    allowed_origins=("HTTPS://app.example.com:443/",),  # browsers send https://app.example.com
 )
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.7"}
 

@@ -200,15 +200,11 @@ def make_cancel(connection: Driver) -> Callable[[], None]:
     def cancel() -> None:
         with suppress(OSError, connection.Error):
             connection.cancel_safe(timeout=_CANCEL_SECONDS)
-        _shut_down(connection)
+        # Shut the socket down, so that its reader fails. Do nothing if the connection is closed.
+        with suppress(OSError, connection.Error), socket.socket(fileno=os.dup(connection.fileno())) as handle:
+            handle.shutdown(socket.SHUT_RDWR)
 
     return Thread(target=cancel, name="cancel", daemon=True).start
-
-
-def _shut_down(connection: Driver) -> None:
-    """Shut the socket of a connection down, so that its reader fails. Do nothing if it is closed."""
-    with suppress(OSError, connection.Error), socket.socket(fileno=os.dup(connection.fileno())) as handle:
-        handle.shutdown(socket.SHUT_RDWR)
 
 
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")

@@ -48,7 +48,9 @@ class OpenedFile:
                 logs = [self._path.resolve().with_name(self._path.resolve().name + suffix) for suffix in _LOGS]
                 if now[:2] != before[:2] and any(log.exists() for log in logs):
                     raise self._failures.make(REPLACED)
-                _share_permissions(logs, now)
+                for log in logs:  # give it the permissions of the file, as SQLite does when it creates it
+                    with suppress(OSError):
+                        log.chmod(stat.S_IMODE(now.mode))
             self._opened = now
 
 
@@ -58,10 +60,3 @@ def _read_state(path: Path) -> FileState | None:
     except FileNotFoundError:
         return None
     return FileState(found.st_dev, found.st_ino, found.st_mode, found.st_uid)
-
-
-def _share_permissions(logs: list[Path], state: FileState) -> None:
-    """Give the log of the file its permissions, as SQLite does when it creates the log."""
-    for log in logs:
-        with suppress(OSError):
-            log.chmod(stat.S_IMODE(state.mode))
