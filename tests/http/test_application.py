@@ -189,7 +189,7 @@ async def test_an_unreachable_database_is_named() -> None:
 
 
 async def test_only_this_machine_or_a_token_can_read_the_metrics() -> None:
-    async with shop() as (client, _):
+    async with shop(HTTPSettings(metrics_token=SecretStr(""))) as (client, _):  # set to nothing
         here, elsewhere = await client.get("/metrics"), await client.get("/metrics", headers=ELSEWHERE)
     assert (here.status_code, "# TYPE " in here.text) == (HTTPStatus.OK, True)
     assert here.headers["content-type"].startswith("text/plain; version=")
