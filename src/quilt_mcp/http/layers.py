@@ -467,7 +467,9 @@ class HandleMessage(Layer):
             asked = {"jsonrpc": "2.0", "id": refusal.request_id, "method": "resources/read", "params": {"uri": None}}
             first = {"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False}
         if not self.is_sse and _declares_apps(body):
-            send = _naming_session(send)
+            # The client sends the id with each request. Before 2026-07-28, only `initialize` says what a client can,
+            # and any process answers the next request. The id says it again; there is no session to protect.
+            send = _add_header(send, "Mcp-Session-Id", f"{APPS_SESSION}{uuid4().hex}", to={HTTPStatus.OK})
         await self._work(_WatchedRequest(first, receive, send), scope)
 
     async def _work(self, request: "_WatchedRequest", scope: Scope) -> None:
@@ -500,15 +502,6 @@ def _declares_apps(body: bytes) -> bool:
         return message["method"] == "initialize" and isinstance(declared, dict)
     except (ValueError, TypeError, LookupError):  # FastMCP refuses it
         return False
-
-
-def _naming_session(send: Send) -> Send:
-    """Give a session id to a client that shows MCP Apps. The client sends it with each request.
-
-    Before 2026-07-28, only `initialize` says what a client can, and any process answers the next request. The id says
-    it again; there is no session, and nothing to protect. Other clients get no id.
-    """
-    return _add_header(send, "Mcp-Session-Id", f"{APPS_SESSION}{uuid4().hex}", to={HTTPStatus.OK})
 
 
 class _WatchedRequest:
