@@ -44,7 +44,7 @@ async def test_a_server_answers_requests_of_a_session_that_another_server_initia
         assert begun.json()["result"]["protocolVersion"] == HANDSHAKE
         assert not {"mcp-session-id", "server"} & begun.headers.keys()
         assert begun.headers["content-type"] == "application/json"
-        answer = await other.post(**older("resources/read", uri=QUICK))
+        answer = await other.post(**older("resources/read", uri=QUICK) | {"url": "/mcp/"})  # people add a slash
         assert json.loads(answer.json()["result"]["contents"][0]["text"]) == {"open": True}
         streaming = await other.get("/mcp", headers={"Accept": "text/event-stream"})
         assert streaming.status_code == HTTPStatus.METHOD_NOT_ALLOWED

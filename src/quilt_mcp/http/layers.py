@@ -113,7 +113,7 @@ def add_layers(
         *([browsers] if settings.allowed_origins else []),
         *([Middleware(LimitSignIns)] if settings.oidc_config_url else []),
         *([Middleware(ReportSignInFailure)] if has_sign_in else []),
-        Middleware(FinishRequests, leaving=leaving),
+        Middleware(FinishRequests, leaving=leaving, path=app.state.path),
     ]
     if has_sign_in:
         require_token(app)
@@ -235,8 +235,11 @@ class FinishRequests(Layer):
     """
 
     leaving: Flag
+    path: str
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == f"{self.path}/":  # Starlette's redirect lacks the path of QUILT_MCP_PUBLIC_URL
+            scope["path"] = self.path
         is_started = False
 
         async def send_closing(message: Message) -> None:
@@ -369,10 +372,8 @@ class StreamLimit(Layer):
     async def _pass_message(self, scope: Scope, receive: Receive, send: Send) -> None:
         stream = self._streams.get(_find_session(scope["query_string"]), _Stream())
         if stream.sending and stream.unanswered >= self._max_unanswered:
-            message = "Too many messages wait for your stream."
-            refusal = TooManyRequests(
-                message, retry_after_seconds=BUSY_SECONDS, details="read the stream of the session"
-            )
+            message, details = "Too many messages wait for your stream.", "read the stream of the session"
+            refusal = TooManyRequests(message, retry_after_seconds=BUSY_SECONDS, details=details)
             await too_many_requests(refusal, scope)(scope, receive, send)
             return
         stream.unanswered += 1
