@@ -35,6 +35,8 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(
 # What the parser of limits accepts. Its own parser would import the whole library.
 RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))+", re.ASCII)
 _PREFIXES = ("QUILT_MCP_", "FASTMCP_")
+ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+")  # webviews and extensions have schemes of their own
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 STATE_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
 
 
@@ -58,6 +60,20 @@ def _check_state_url(url: SecretStr) -> SecretStr:
     return url
 
 
+def _check_host(host: str) -> str:
+    if "/" in host:
+        raise ValueError("must be names such as mcp.example.com, without https:// and without a path")
+    return host
+
+
+def _check_origin(text: str) -> str:
+    """Return an origin as browsers send it: they compare it as text with the one that an answer allows."""
+    origin = text.lower().rstrip("/")
+    if origin not in {"*", "null"} and not ORIGIN.fullmatch(origin):
+        raise ValueError("must be like https://app.example.com, without a path")
+    return origin.removesuffix(DEFAULT_PORTS.get(origin.partition("://")[0], " "))
+
+
 RateLimit = Annotated[str, BeforeValidator(lambda text: str(text).strip().lower()), AfterValidator(_check_rate_limit)]
 StateURL = Annotated[SecretStr, AfterValidator(_check_state_url)]
 
@@ -69,6 +85,8 @@ Algorithm = Literal[
 _SPLIT = BeforeValidator(lambda value: value.replace(",", " ").split() if isinstance(value, str) else value)
 Words = Annotated[tuple[str, ...], NoDecode, _SPLIT]
 """In the environment, separated by commas or spaces."""
+Hosts = Annotated[tuple[Annotated[str, AfterValidator(_check_host)], ...], NoDecode, _SPLIT]
+Origins = Annotated[tuple[Annotated[str, AfterValidator(_check_origin)], ...], NoDecode, _SPLIT]
 Networks = Annotated[tuple[IPvAnyNetwork, ...], NoDecode, _SPLIT]
 
 _JWT = ("jwt_issuer", "jwt_audience")
@@ -116,12 +134,14 @@ class HTTPSettings(BaseSettings):
     public_url: AnyHttpUrl | None = Field(
         None, description="Public URL of the server, such as https://mcp.example.com."
     )
-    allowed_hosts: Words = Field(
+    allowed_hosts: Hosts = Field(
         (),
         description="Additional accepted values of the Host header, without a port; `*` stands for any text. Requests "
         "with other values get 421.",
     )
-    allowed_origins: Words = Field((), description="Origins of web pages that can call the server.")
+    allowed_origins: Origins = Field(
+        (), description="Origins of web pages that can call the server, such as https://app.example.com, or `*`."
+    )
     trusted_proxies: Networks = Field(
         (ip_network("127.0.0.1"), ip_network("::1")),
         description="Proxies with trusted X-Forwarded-For and X-Forwarded-Proto headers.",

@@ -59,15 +59,14 @@ CREATED = {
     ),
     "no home directory": (fail, f"{NoHomeError()}"),
 }
+VARIABLE = "Invalid environment variable QUILT_MCP_{}: "
 CONFIGURED = {
-    "a wrong type": (
-        {"QUILT_MCP_DEADLINE_SECONDS": "x"},
-        "Invalid environment variable QUILT_MCP_DEADLINE_SECONDS: Input should be a valid number, ",
-    ),
-    "a contradiction": (
-        {"QUILT_MCP_REQUIRED_SCOPES": "read"},
-        "Invalid settings: ",
-    ),
+    "a wrong type": ({"QUILT_MCP_DEADLINE_SECONDS": "x"}, f"{VARIABLE.format('DEADLINE_SECONDS')}Input should be a "),
+    "a contradiction": ({"QUILT_MCP_REQUIRED_SCOPES": "read"}, "Invalid settings: "),
+    "an origin without a scheme": ({"QUILT_MCP_ALLOWED_ORIGINS": "a.example"}, VARIABLE.format("ALLOWED_ORIGINS")),
+    "a host with a scheme": ({"QUILT_MCP_ALLOWED_HOSTS": "https://a.example"}, VARIABLE.format("ALLOWED_HOSTS")),
+    "another home": ({"QUILT_MCP_DATA_DIR": "~no-such-user/data"}, VARIABLE.format("DATA_DIR")),
+    "an empty claim": ({"QUILT_MCP_REQUIREMENTS_USER_CLAIM": ""}, VARIABLE.format("REQUIREMENTS_USER_CLAIM")),
     "an invalid sign-in": (
         {"QUILT_MCP_STATIC_TOKENS": "/none"},
         "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file.",

@@ -88,6 +88,8 @@ def test_the_version_needs_no_valid_settings(command: tuple[str, ...]) -> None:
         (["serve", "--port", "eighty"], "eighty"),
         (["serve", "--port", "65536"], "65536"),
         (["serve", "--port"], "--port"),
+        (["serve", "--port", "0"], "--transport http"),
+        (["serve", "--host", "192.0.2.1", "--demo"], "--transport http"),
         (["serve", "--transport", "carrier-pigeon"], "stdio"),
         (["install"], "CLIENT"),
         (["install", "emacs"], "claude-desktop"),

@@ -40,7 +40,7 @@ def test_the_table_has_one_row_per_uri_and_the_next_steps(capsys: pytest.Capture
     [row] = [line for line in shown.splitlines() if line.startswith("admin://users ")]
     assert row.split()[1:4] == ["refused", "refused", "yes"]
     assert f"All {len(RESOURCE_REGISTRY)} URIs give the same answer" in shown
-    assert "quilt-mcp install claude-desktop" in shown
+    assert "quilt-mcp install claude-desktop --demo member\n" in shown
 
 
 def server(text: str | None, body: dict[str, Any]) -> FastMCP:

@@ -25,7 +25,7 @@ def environment(data_dir: Path, tmp_path: Path) -> dict[str, str]:
     file = tmp_path / "epics.jsonl"
     file.write_text(json.dumps({"kind": "epic", "reference_id": "EP-001", "title": f"Title {SMILE}"}))
     assert main(["requirements", "import", str(file)]) == 0
-    return os.environ | {"QUILT_MCP_DATA_DIR": str(data_dir)}
+    return os.environ | {"QUILT_MCP_DATA_DIR": str(data_dir), "HOME": str(tmp_path)}
 
 
 def run(*command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
@@ -67,11 +67,11 @@ def test_a_terminal_gets_escapes_for_what_it_cannot_show(environment: dict[str, 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [["list", "--json"], ["--help"], ["requirements", "export"]], ids=" ".join)
-def test_a_full_stdout_gives_one_line(arguments: list[str], unbuffered: str, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("arguments", ["list --json", "--help", "requirements export", "install cursor --write"])
+def test_a_full_stdout_gives_one_line(arguments: str, unbuffered: str, environment: dict[str, str]) -> None:
     variables = environment | {"PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("wb") as full:
-        command = [executable(), *arguments]
+        command = [executable(), *arguments.split()]
         found = subprocess.run(command, env=variables, stdout=full, stderr=subprocess.PIPE, check=False)
     assert (found.returncode, found.stderr) == (1, b"stdout: No space left on device.\n")
 
@@ -88,15 +88,10 @@ def test_a_client_over_stdio_whose_disk_is_full_gives_one_line(environment: dict
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("arguments", [["list"], ["get", "requirements://epics", "--json"], ["serve"]], ids=" ".join)
-def test_without_stdout_a_command_works(arguments: list[str], environment: dict[str, str]) -> None:
-    found = run(*WITHOUT, ">&-", executable(), *arguments, environment=environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"})
-    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
-
-
-@pytest.mark.soak
-def test_without_stdin_the_server_ends() -> None:
-    found = run(*WITHOUT, "<&-", executable(), "serve", environment=os.environ | {"QUILT_MCP_LOG_LEVEL": "ERROR"})
+@pytest.mark.parametrize("words", [">&- list", ">&- get requirements://epics --json", ">&- serve", "<&- serve"])
+def test_without_stdout_or_stdin_a_command_works(words: str, environment: dict[str, str]) -> None:
+    closed, *arguments = words.split()
+    found = run(*WITHOUT, closed, executable(), *arguments, environment=environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"})
     assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
 
 

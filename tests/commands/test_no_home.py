@@ -38,9 +38,12 @@ def test_each_command_names_the_variable_and_the_command_itself_needs_none(
 
 def test_a_data_directory_replaces_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remove_home(monkeypatch)
-    monkeypatch.delenv("QUILT_MCP_DATA_DIR", raising=False)
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", "")  # as programs do that start this server
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert Settings().data_dir == tmp_path / "quilt-mcp"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", "~/data")  # no shell reads the configuration of a client
+    assert Settings().data_dir == tmp_path / "data"
 
 
 @pytest.mark.soak

@@ -32,7 +32,7 @@ from tests.support.worlds import in_world
 NAMED = HTTPSettings(
     public_url=AnyHttpUrl("https://mcp.example.com/"),
     allowed_hosts=("10.1.2.3", "*.internal.example.com"),
-    allowed_origins=("https://app.example.com",),
+    allowed_origins=("HTTPS://app.example.com:443/",),  # browsers send https://app.example.com
 )
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.7"}
 
@@ -44,7 +44,7 @@ async def test_a_server_answers_requests_of_a_session_that_another_server_initia
         assert begun.json()["result"]["protocolVersion"] == HANDSHAKE
         assert not {"mcp-session-id", "server"} & begun.headers.keys()
         assert begun.headers["content-type"] == "application/json"
-        answer = await other.post(**older("resources/read", uri=QUICK))
+        answer = await other.post(**older("resources/read", uri=QUICK) | {"url": "/mcp/"})  # people add a slash
         assert json.loads(answer.json()["result"]["contents"][0]["text"]) == {"open": True}
         streaming = await other.get("/mcp", headers={"Accept": "text/event-stream"})
         assert streaming.status_code == HTTPStatus.METHOD_NOT_ALLOWED
@@ -189,7 +189,7 @@ async def test_an_unreachable_database_is_named() -> None:
 
 
 async def test_only_this_machine_or_a_token_can_read_the_metrics() -> None:
-    async with shop() as (client, _):
+    async with shop(HTTPSettings(metrics_token=SecretStr(""))) as (client, _):  # set to nothing
         here, elsewhere = await client.get("/metrics"), await client.get("/metrics", headers=ELSEWHERE)
     assert (here.status_code, "# TYPE " in here.text) == (HTTPStatus.OK, True)
     assert here.headers["content-type"].startswith("text/plain; version=")

@@ -109,10 +109,10 @@ async def test_an_address_that_is_not_valid_has_no_host(fresh_world: World) -> N
 async def test_aws_has_no_source_as_long_as_the_stack_is_unknown(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("QUILT_CATALOG_URL", "https://quilt:port")
+    monkeypatch.setenv("QUILT_CATALOG_URL", "https://quilt..example.com")
     status = await read_status()
-    assert (status["status"], status["credentials"]["aws_source"]) == ("unknown", None)
-    assert (await read_error("athena://databases")).details == "InvalidURL"
+    assert (status["status"], status["credentials"]["aws_source"]) == ("unreachable", None)
+    assert (await read_error("athena://databases")).details == "ProxyError"
 
 
 async def test_an_expiry_outside_of_the_calendar_is_unknown(fresh_world: World) -> None:

@@ -231,7 +231,7 @@ def test_a_secret_in_an_address_of_quilt3_is_not_shown(fresh_world: World) -> No
 
 
 def test_another_form_of_address_in_the_settings_is_explained_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    addresses = (*SECRET_ADDRESSES, "https://quilt.example.com/b/bucket", "quilt example")
+    addresses = (*SECRET_ADDRESSES, "https://quilt.example.com/b/bucket", "quilt example", "https://[::1", "x:99999")
     for variable, address in product(("QUILT_CATALOG_URL", "QUILT_REGISTRY_URL"), addresses):
         with monkeypatch.context() as patched:
             patched.setenv(variable, address)
@@ -244,10 +244,10 @@ def test_another_form_of_address_in_the_settings_is_explained_and_not_shown(monk
 
 @pytest.mark.parametrize("address", [" https://quilt.example.com/ ", "HTTPS://Quilt.Example.com", "quilt.example.com"])
 def test_an_address_in_the_settings_is_put_in_its_usual_form(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_CATALOG_URL", address)
-    monkeypatch.setenv("QUILT_REGISTRY_URL", "  ")
-    settings = Settings()
-    assert (settings.local_catalog_url, settings.local_registry_url) == ("https://quilt.example.com", None)
+    for name, value in (("CATALOG_URL", address), ("REGISTRY_URL", "  "), ("MCP_REQUIREMENTS_USER", "")):
+        monkeypatch.setenv(f"QUILT_{name}", value)
+    found, usual = Settings(), ("https://quilt.example.com", None, None)
+    assert (found.local_catalog_url, found.local_registry_url, found.requirements_user) == usual
 
 
 def check_refusal(world: World) -> None:

@@ -31,7 +31,8 @@ def find_commit(package: Path = PACKAGE) -> str | None:
     """
     file = package / "app" / FILE
     written = file.read_text(encoding="ascii", errors="replace") if file.is_file() else None
-    return _check(written) or _read_metadata()
+    source = _read_origin().get("vcs_info")
+    return _check(written) or _check(source.get("commit_id") if isinstance(source, dict) else None)
 
 
 def describe_version(version: str) -> str:
@@ -86,12 +87,6 @@ def _find_installer() -> list[str]:
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "install"]
     return ["uv", "pip", "install", "--python", sys.executable]
-
-
-def _read_metadata() -> str | None:
-    """Return the commit that pip installed from a repository."""
-    source = _read_origin().get("vcs_info")
-    return _check(source.get("commit_id")) if isinstance(source, dict) else None
 
 
 def _read_origin() -> dict[str, Any]:

@@ -7,7 +7,6 @@ import anyio
 from cyclopts import Parameter
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
-from rich.console import RenderableType
 
 from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.logs import configure_logging
@@ -59,17 +58,13 @@ def get(uri: URI = None, /, *, demo: Demo = None, as_json: AsJSON = False) -> in
         data = body["data"]
         show(trace_tree(data) if is_trace(data) else document(data))
     else:
-        show(_list(body["data"]))
+        show(document({category: [_describe(row) for row in rows] for category, rows in body["data"].items()}))
     return 0 if body["success"] else 1
 
 
 def list_resources(*, as_json: AsJSON = False) -> int:
     """List all resources by category."""
     return get(as_json=as_json)
-
-
-def _list(categories: Body) -> RenderableType:
-    return document({category: [_describe(row) for row in rows] for category, rows in categories.items()})
 
 
 def _describe(row: Body) -> Body:

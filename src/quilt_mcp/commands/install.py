@@ -30,7 +30,7 @@ from quilt_mcp.commands.client_config import (
     ConfigText,
     Entry,
 )
-from quilt_mcp.commands.entry import Misuse
+from quilt_mcp.commands.entry import Misuse, is_of_stdout
 from quilt_mcp.commands.output import complain, show, show_json
 from quilt_mcp.commands.parser import Demo
 
@@ -78,6 +78,8 @@ def install(
         else:
             _add(client, path, entry, is_written=write)
     except (ConfigError, OSError) as error:
+        if isinstance(error, OSError) and is_of_stdout(error):
+            raise
         complain(f"{path} was not changed: {error}")
         return 1
     return 0

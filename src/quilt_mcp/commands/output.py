@@ -108,7 +108,9 @@ def _grow(parent: Tree, rows: object) -> None:
     for row in _objects(rows):
         node = parent.add(_label(row))
         for key, below in _branches(row).items():
-            _grow(node.add(_word(_heading(key, below, row.get(f"{key}_count")), "bold")), below)
+            total = row.get(f"{key}_count")
+            heading = f"{key}: {len(below)} of {total}" if isinstance(total, int) and total > len(below) else key
+            _grow(node.add(_word(heading, "bold")), below)
 
 
 def _objects(value: object) -> list[Mapping[str, object]]:
@@ -117,10 +119,6 @@ def _objects(value: object) -> list[Mapping[str, object]]:
 
 def _branches(row: Mapping[str, object]) -> dict[str, list[Mapping[str, object]]]:
     return {key: objects for key, value in row.items() if (objects := _objects(value))}
-
-
-def _heading(key: str, below: list[Mapping[str, object]], total: object) -> str:
-    return f"{key}: {len(below)} of {total}" if isinstance(total, int) and total > len(below) else key
 
 
 def _label(row: Mapping[str, object]) -> Text:

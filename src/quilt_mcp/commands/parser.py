@@ -25,7 +25,7 @@ def create_app() -> App:
     app = App(
         name="quilt-mcp",
         help="Quilt's resources for every MCP client.\n\nTo try it without a Quilt login: quilt-mcp demo",
-        version=_describe_version,
+        version=lambda: str(import_module("quilt_mcp.app.build").describe_version(__version__)),
         result_action="return_value",
         exit_on_error=False,
         print_error=False,
@@ -47,8 +47,3 @@ def run(words: Sequence[str]) -> int | None:
     except CycloptsError as error:
         raise Misuse(str(error)) from error
     return status
-
-
-def _describe_version() -> str:
-    text: str = import_module("quilt_mcp.app.build").describe_version(__version__)
-    return text

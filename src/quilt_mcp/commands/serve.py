@@ -19,9 +19,12 @@ ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
 ALLOW_STATIC_TOKENS = "--allow-static-tokens-beyond-this-machine"
 
 Transport = Annotated[Literal["stdio", "http", "sse"], Parameter(help="How clients connect.")]
-Host = Annotated[str, Parameter(help="For http and sse: the address to listen on.")]
+Host = Annotated[str | None, Parameter(help="For http and sse: the address to listen on. Default: 127.0.0.1.")]
 Port = Annotated[
-    int, Parameter(help="For http and sse: the port; 0 selects a free one.", validator=Number(gte=0, lte=65535))
+    int | None,
+    Parameter(
+        help="For http and sse: the port. Default: 8000; 0 selects a free one.", validator=Number(gte=0, lte=65535)
+    ),
 ]
 Workers = Annotated[
     int | None,
@@ -38,8 +41,8 @@ AllowStaticTokens = Annotated[
 def serve(
     *,
     transport: Transport = "stdio",
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
+    host: Host = None,
+    port: Port = None,
     workers: Workers = None,
     demo: Demo = None,
     allow_anyone: AllowAnyone = False,
@@ -49,8 +52,10 @@ def serve(
     if workers is not None:
         _check_workers(transport, has_demo=demo is not None)
     if transport == "stdio":
+        if host is not None or port is not None or allow_anyone or allow_static_tokens:
+            raise Misuse("Over stdio, the client starts this command, and no address is used: add --transport http.")
         return serve_stdio(demo)
-    settings = Settings()
+    settings, host, port = Settings(), "127.0.0.1" if host is None else host, 8000 if port is None else port
     with start_server(settings, demo) as mcp:
         try:
             _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)

@@ -134,7 +134,7 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
 
 
 def _may_read_metrics(request: Request, token: SecretStr | None) -> bool:
-    if token is not None:
+    if token:
         sent = request.headers.get("authorization", "")
         valid = [one.strip() for one in token.get_secret_value().splitlines()]
         return any(compare_digest(sent.encode(), f"Bearer {one}".encode()) for one in valid if one)

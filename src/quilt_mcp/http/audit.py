@@ -323,6 +323,7 @@ class AuditRequests:
                 await self.app(scope, exchange.receive, exchange.send)
         finally:
             record.describe_caller(scope)
+            record.path = record.path or _find_path(scope, self.routes)  # without a slash at its end
             exchange.describe(record)
             record.method = record.method or _find_method(scope, bytes(exchange.request))
             is_accepted = record.status == HTTPStatus.ACCEPTED and record.method is not None

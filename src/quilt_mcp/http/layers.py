@@ -113,7 +113,7 @@ def add_layers(
         *([browsers] if settings.allowed_origins else []),
         *([Middleware(LimitSignIns)] if settings.oidc_config_url else []),
         *([Middleware(ReportSignInFailure)] if has_sign_in else []),
-        Middleware(FinishRequests, leaving=leaving),
+        Middleware(FinishRequests, leaving=leaving, path=app.state.path),
     ]
     if has_sign_in:
         require_token(app)
@@ -235,8 +235,11 @@ class FinishRequests(Layer):
     """
 
     leaving: Flag
+    path: str
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == f"{self.path}/":  # Starlette's redirect lacks the path of QUILT_MCP_PUBLIC_URL
+            scope["path"] = self.path
         is_started = False
 
         async def send_closing(message: Message) -> None:
@@ -369,10 +372,8 @@ class StreamLimit(Layer):
     async def _pass_message(self, scope: Scope, receive: Receive, send: Send) -> None:
         stream = self._streams.get(_find_session(scope["query_string"]), _Stream())
         if stream.sending and stream.unanswered >= self._max_unanswered:
-            message = "Too many messages wait for your stream."
-            refusal = TooManyRequests(
-                message, retry_after_seconds=BUSY_SECONDS, details="read the stream of the session"
-            )
+            message, details = "Too many messages wait for your stream.", "read the stream of the session"
+            refusal = TooManyRequests(message, retry_after_seconds=BUSY_SECONDS, details=details)
             await too_many_requests(refusal, scope)(scope, receive, send)
             return
         stream.unanswered += 1
@@ -467,7 +468,9 @@ class HandleMessage(Layer):
             asked = {"jsonrpc": "2.0", "id": refusal.request_id, "method": "resources/read", "params": {"uri": None}}
             first = {"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False}
         if not self.is_sse and _declares_apps(body):
-            send = _naming_session(send)
+            # The client sends the id with each request. Before 2026-07-28, only `initialize` says what a client can,
+            # and any process answers the next request. The id says it again; there is no session to protect.
+            send = _add_header(send, "Mcp-Session-Id", f"{APPS_SESSION}{uuid4().hex}", to={HTTPStatus.OK})
         await self._work(_WatchedRequest(first, receive, send), scope)
 
     async def _work(self, request: "_WatchedRequest", scope: Scope) -> None:
@@ -500,15 +503,6 @@ def _declares_apps(body: bytes) -> bool:
         return message["method"] == "initialize" and isinstance(declared, dict)
     except (ValueError, TypeError, LookupError):  # FastMCP refuses it
         return False
-
-
-def _naming_session(send: Send) -> Send:
-    """Give a session id to a client that shows MCP Apps. The client sends it with each request.
-
-    Before 2026-07-28, only `initialize` says what a client can, and any process answers the next request. The id says
-    it again; there is no session, and nothing to protect. Other clients get no id.
-    """
-    return _add_header(send, "Mcp-Session-Id", f"{APPS_SESSION}{uuid4().hex}", to={HTTPStatus.OK})
 
 
 class _WatchedRequest:

@@ -140,6 +140,10 @@ class Connection(H11Protocol):
         elif self._head_timer is None:
             self._start_head_timer()
 
+    def _should_upgrade(self) -> bool:
+        """Ignore that a client prefers HTTP/2 or WebSocket. uvicorn would log advice to install a library."""
+        return False
+
     def on_response_complete(self) -> None:
         self.idle_since = self.loop.time()
         super().on_response_complete()

@@ -19,11 +19,11 @@ class RequirementsSettings(StorageSettings):
         description="Requirements database: postgresql://user:password@host/name. Default: a file in the data "
         "directory.",
     )
-    requirements_user: str | None = Field(
+    requirements_user: Annotated[str | None, AfterValidator(lambda name: name or None)] = Field(
         None, description="User of the requirements database that local callers read as. Default: an administrator."
     )
     requirements_user_claim: str = Field(
-        "sub", description="Token claim that names the caller in the requirements database."
+        "sub", min_length=1, description="Token claim that names the caller in the requirements database."
     )
     list_entities: bool = Field(
         default=True,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 PART = re.compile(r"[\w-]+")
 """The form of both parts of a package's name in Quilt."""
 LATEST = "latest"
-HASH = re.compile(r"[0-9a-f]{64}")
 SHORT_HASH = re.compile(r"[0-9a-f]{6,63}")
 REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
 """How many revisions are compared with a short hash."""

@@ -119,7 +119,7 @@ RESOURCES = [
         "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}",
         packages.packages_list,
         name="Packages",
-        values={"bucket": packages.list_buckets},
+        values={"bucket": packages.list_buckets, "order": lambda _: [*packages.ORDERS]},
         free_text={"filter", "cursor"},
     ),
     SIGNED_IN(f"{PACKAGE}{{?revision}}", packages.package_get, name="Package", values=OF_PACKAGE, free_text=OWN),
@@ -141,7 +141,7 @@ RESOURCES = [
         "quilt://search/{query}{?buckets,kind,cursor,limit}",
         package_search.stack_search,
         name="Search",
-        values={"query": OF_PACKAGE["name"]},
+        values={"query": OF_PACKAGE["name"], "kind": lambda _: [*package_search.KINDS]},
         free_text={"query", "buckets", "cursor"},
     ),
 ]

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, AnyHttpUrl, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings
 
@@ -16,6 +16,7 @@ RETRY_SECONDS = 5.0
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")  # a digit is that of a port
 ADDRESS = re.compile(r"https?://[^\s/?#@]+")
+URL = TypeAdapter(AnyHttpUrl)
 
 
 def _check_address(url: str) -> str:
@@ -29,6 +30,10 @@ def _check_address(url: str) -> str:
         address = f"https://{address}"
     scheme, _, host = address.partition("://")
     address = f"{scheme.lower()}://{host.lower()}"  # neither has a path, so case does not matter
+    try:
+        URL.validate_python(address)  # such as the port
+    except ValidationError:
+        address = ""
     if not ADDRESS.fullmatch(address):
         raise PydanticCustomError("address", "it must be like https://quilt.example.com, without a path")
     return address

@@ -267,21 +267,19 @@ def list_buckets_with_tables(prefix: str) -> list[str]:
 def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTable:
     text = table["config"]
     config, error = parse_config(text)
+    source = config["source"] if config else None
+    captured = _GROUP.findall(source["package_name"]) + _GROUP.findall(source["logical_key"]) if source else None
     return {
         "name": table["name"],
         "sql_name": ".".join(map(quote_sql, (catalog, bucket, table["name"]))) if catalog else None,
         "columns": config["schema"] if config else None,
-        "captured_columns": _list_captured(config["source"]) if config else None,
-        "source": config["source"] if config else None,
+        "captured_columns": captured,
+        "source": source,
         "format": config["parser"]["format"] if config else None,
         "config": text[:MAX_CONFIG],
         "config_truncated": len(text) > MAX_CONFIG,
         "config_error": error,
     }
-
-
-def _list_captured(source: TableSource) -> list[str]:
-    return _GROUP.findall(source["package_name"]) + _GROUP.findall(source["logical_key"])
 
 
 def _read_stack(caller: "Caller") -> list[TabulatorBucket]:

@@ -275,16 +275,13 @@ def check_change(workflow: Workflow, step: Step, status: StepStatus) -> None:
             "not yet completed or skipped.",
             "Set these steps to completed or skipped first, with workflow_update_step.",
         )
-    started = [one["id"] for one in workflow["steps"] if _has_started_after(one, step)]
+    later = [one for one in workflow["steps"] if step["id"] in one["dependencies"]]
+    started = [one["id"] for one in later if one["status"] in {"in_progress", "completed"}]
     if started and step["status"] in DONE and status not in DONE:
         raise WorkflowRuleError(
             f"Step {step['id']} cannot change from {step['status']} to {status}: {shorten(started)} started after it.",
             "Set those steps to pending first, with workflow_update_step.",
         )
-
-
-def _has_started_after(step: Step, other: Step) -> bool:
-    return other["id"] in step["dependencies"] and step["status"] in {"in_progress", "completed"}
 
 
 def shorten(names: Iterable[str], most: int = 5) -> str:

@@ -1,11 +1,12 @@
 """Storage that domains share, on SQLAlchemy Core, and its settings."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from quilt_mcp.app.build import advise_extra
@@ -31,10 +32,18 @@ def check_url(url: SecretStr, *, others: tuple[str, ...] = ()) -> SecretStr:
     return url
 
 
+def _choose_directory(given: object) -> Path:
+    """Return a directory. Programs that start this server set variables to nothing, and have no shell for the ~."""
+    path = os.path.expanduser(str(given).strip())  # noqa: PTH111 - Path.expanduser raises an error for such a user
+    if path.startswith("~"):
+        raise ValueError("it names the home directory of an unknown user")
+    return Path(path) if path else find_data_directory()
+
+
 class StorageSettings(BaseSettings):
     """Settings of local databases, and the timeout of all databases."""
 
-    data_dir: Path = Field(
+    data_dir: Annotated[Path, BeforeValidator(_choose_directory)] = Field(
         default_factory=find_data_directory,
         description="Directory for workflows and the embedded requirements database.",
     )

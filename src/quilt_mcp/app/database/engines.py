@@ -208,15 +208,11 @@ def make_cancel(connection: Driver) -> Callable[[], None]:
     def cancel() -> None:
         with suppress(OSError, connection.Error):
             connection.cancel_safe(timeout=_CANCEL_SECONDS)
-        _shut_down(connection)
+        # Shut the socket down, so that its reader fails. Do nothing if the connection is closed.
+        with suppress(OSError, connection.Error), socket.socket(fileno=os.dup(connection.fileno())) as handle:
+            handle.shutdown(socket.SHUT_RDWR)
 
     return Thread(target=cancel, name="cancel", daemon=True).start
-
-
-def _shut_down(connection: Driver) -> None:
-    """Shut the socket of a connection down, so that its reader fails. Do nothing if it is closed."""
-    with suppress(OSError, connection.Error), socket.socket(fileno=os.dup(connection.fileno())) as handle:
-        handle.shutdown(socket.SHUT_RDWR)
 
 
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")
@@ -291,7 +287,9 @@ class OpenedFile:
                 logs = [self._path.resolve().with_name(self._path.resolve().name + suffix) for suffix in _LOGS]
                 if now[:2] != before[:2] and any(log.exists() for log in logs):
                     raise self._failures.make(REPLACED)
-                _share_permissions(logs, now)
+                for log in logs:  # give it the permissions of the file, as SQLite does when it creates it
+                    with suppress(OSError):
+                        log.chmod(stat.S_IMODE(now.mode))
             self._opened = now
 
 
@@ -301,13 +299,6 @@ def _read_state(path: Path) -> FileState | None:
     except FileNotFoundError:
         return None
     return FileState(found.st_dev, found.st_ino, found.st_mode, found.st_uid)
-
-
-def _share_permissions(logs: list[Path], state: FileState) -> None:
-    """Give the log of the file its permissions, as SQLite does when it creates the log."""
-    for log in logs:
-        with suppress(OSError):
-            log.chmod(stat.S_IMODE(state.mode))
 
 
 class Storage:

@@ -102,8 +102,8 @@ PEOPLE: dict[World, str] = {
     "empty": "an administrator of a new stack without data",
 }
 NEXT = """\
-Read one resource:   {command} get auth://status --demo
-Connect this world:  {command} install claude-desktop --demo
+Read one resource:   {command} get auth://status {demo}
+Connect this world:  {command} install claude-desktop {demo}
 Connect your own:    quilt3 login, then {command} install claude-desktop
                      (or claude-code, or cursor)\
 """
@@ -128,7 +128,7 @@ def demo(world: Which = "admin", *, as_json: AsJSON = False) -> int:
             "",
             _verdict(same, len(cases)),
             "",
-            NEXT.format(command=_command()),
+            NEXT.format(command=_command(), demo="--demo" if world == "admin" else f"--demo {world}"),
         )
     return 0 if same == len(cases) else 1
 

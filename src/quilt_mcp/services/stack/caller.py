@@ -160,7 +160,11 @@ class Caller:
             ResourceFailure: as `fetch_standing`, or the stack issued no credentials.
         """
         if self.sign_in.uses_machine_credentials:
-            return self._keep_aws(take_aws_fingerprint(), math.inf, self._open_machine_aws)
+            return self._keep_aws(
+                take_aws_fingerprint(),
+                math.inf,
+                lambda: AWSClients(boto3.Session(), self._settings, self.sign_in, self._in_use),
+            )
         try:
             return self.open_aws(self.fetch_standing())
         except RoleChanged:
@@ -254,9 +258,6 @@ class Caller:
             if self._aws is None or self._aws.is_rejected or is_over or self._aws_owner != owner:
                 self._aws = None  # if new ones cannot be opened, the old ones must not remain
             return self._aws
-
-    def _open_machine_aws(self) -> AWSClients:
-        return AWSClients(boto3.Session(), self._settings, self.sign_in, self._in_use)
 
     def _open_stack_aws(self, standing: Standing) -> AWSClients:
         sign_in = self.sign_in  # the credentials live as long as the clients, and must not keep this object

@@ -34,10 +34,6 @@ def _read_time(value: object) -> str:
         raise ValueError("not in the calendar") from error
 
 
-def _read_number(value: object) -> object:
-    return int(value) if isinstance(value, float) and math.isfinite(value) else value
-
-
 def read_float(text: str) -> float | str:
     """Return a number of a foreign JSON text; one that is too large stays a text, as infinity and NaN do."""
     number = float(text)
@@ -46,7 +42,7 @@ def read_float(text: str) -> float | str:
 
 Time = Annotated[str, BeforeValidator(_read_time)]
 """A time of the stack, in the form of answers."""
-Size = Annotated[int, BeforeValidator(_read_number)]
+Size = Annotated[int, BeforeValidator(lambda one: int(one) if isinstance(one, float) and math.isfinite(one) else one)]
 """A number of bytes. The stack sends numbers with a point, because they have more than 32 bits."""
 
 

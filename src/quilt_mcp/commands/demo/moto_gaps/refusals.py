@@ -93,7 +93,13 @@ def decide(policies: Iterable[str], limits: Mapping[Limit, str], access: Access)
 
 
 def _find_effects(policy: str, access: Access) -> set[str]:
-    return {one["Effect"] for one in parse_policy(policy) if _applies(one, access)}
+    return {
+        one["Effect"]
+        for one in parse_policy(policy)
+        if _selects(one, "Action", access.action.lower(), str.lower)
+        and _selects(one, "Resource", access.resource, str)
+        and _meets(one.get("Condition", {}), access.context)
+    }
 
 
 def ignore_conditions(policy: str) -> str:
@@ -105,14 +111,6 @@ def ignore_conditions(policy: str) -> str:
 def parse_policy(document: str) -> tuple[Statement, ...]:
     statements = json.loads(document)["Statement"]
     return tuple(statements) if isinstance(statements, list) else (statements,)
-
-
-def _applies(statement: Statement, access: Access) -> bool:
-    return (
-        _selects(statement, "Action", access.action.lower(), str.lower)
-        and _selects(statement, "Resource", access.resource, str)
-        and _meets(statement.get("Condition", {}), access.context)
-    )
 
 
 def _selects(statement: Statement, element: str, value: str, fold: Callable[[str], str]) -> bool:
@@ -135,13 +133,9 @@ def _list(value: object) -> list[str]:
     return value if isinstance(value, list) else [str(value)]
 
 
-def _matches(pattern: str, value: str) -> bool:
-    return _compile(pattern).fullmatch(value) is not None
-
-
 @lru_cache(maxsize=4096)
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+def _matches(pattern: str, value: str) -> bool:
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), value, re.DOTALL) is not None
 
 
 OPERATORS: Mapping[str, Callable[[str, str], bool]] = {"StringEquals": str.__eq__, "StringLike": _matches}
