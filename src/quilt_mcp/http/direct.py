@@ -145,8 +145,6 @@ def _find_form(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | N
             if name in found:
                 return None
             found[name] = value
-        elif name.startswith(b"mcp-param-"):
-            return None
     accepted = {one.partition(b";")[0].strip().lower() for one in found.get(b"accept", b"").split(b",")}
     is_json = found.get(b"content-type", b"").partition(b";")[0].strip() == JSON
     return found if is_json and accepted >= ACCEPTED and VERSION in found else None
