@@ -50,12 +50,12 @@ def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog
     if not groups:
         return "No changes for clients.\n"
     parts = ["## Changes for clients", write_verdict(groups, unannounced, changelog)]
-    for names in _merge(groups, least=MOST_PLACES):
-        [subject, *more] = names
-        parts.append(f"### {code(subject)}{f' and {len(more)} more' * bool(more)}")
+    for alike in _join_alike(groups, least=MOST_PLACES):  # fewer have a section each
+        subject, *more = alike
+        parts.append(f"### {code(subject)}" + (f" and {len(more)} more" if more else ""))
         if more:
             parts.append(f"The same in {_name_some(more)}.")
-        parts.append("\n".join(_lines([one for name in names for one in groups[name]])))
+        parts.append("\n".join(_lines([finding for name in alike for finding in groups[name]])))
     return "\n\n".join(parts) + "\n"
 
 
@@ -131,7 +131,7 @@ def write_page(
         _write_banner(unannounced, changelog)
         if unannounced
         else f"<p>{_text(write_verdict(groups, [], changelog))}</p>",
-        *(_write_group({name: groups[name] for name in names}, before, after) for names in _merge(groups)),
+        *(_write_group({name: groups[name] for name in names}, before, after) for names in _join_alike(groups)),
     ]
     return "\n".join(parts) + "\n</html>\n"
 
@@ -147,7 +147,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
     )
 
 
-def _merge(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
+def _join_alike(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
     """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
 
     Values may differ, unless a change is breaking.
