@@ -164,17 +164,17 @@ def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
     return False
 
 
-def give_old_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
-    """Return the arguments with an object of the old class, which has the attributes of the new one.
+def give_old_object(arguments: BoundArguments, old_method: Subject) -> BoundArguments:
+    """Return the arguments with an object of the old method's class, which has the attributes of the new object.
 
-    `Undecided`: it is an object of a subclass.
+    `Undecided`: the new object is one of a subclass.
     """
-    name, value = next(iter(arguments.arguments.items()))
-    if first.owner is None or type(value).__qualname__ != first.owner.__qualname__:
+    name, new = next(iter(arguments.arguments.items()))
+    if old_method.owner is None or type(new).__qualname__ != old_method.owner.__qualname__:
         raise Undecided
-    old: object = object.__new__(first.owner)
-    for attribute, one in read_attributes(value).items():
-        object.__setattr__(old, attribute, one)
+    old: object = object.__new__(old_method.owner)  # without the constructor, which could do something else
+    for attribute, value in read_attributes(new).items():
+        object.__setattr__(old, attribute, value)
     return BoundArguments(arguments.signature, {**arguments.arguments, name: old})
 
 
