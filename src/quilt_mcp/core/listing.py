@@ -242,7 +242,7 @@ class PagedFastMCP(FastMCP):
                 message = MiddlewareContext(
                     message=params, source="client", type="request", method="resources/list", fastmcp_context=context
                 )
-                mark_interior_dispatched()
+                mark_interior_dispatched()  # then FastMCP does not run the hooks again
                 page: Page = await self._run_middleware(message, self._page, phase="outer")
         partial = f"io.github.{self.name}/partial"
         meta = {partial: page.failed, f"{partial}-advice": page.advice} if page.failed else None

@@ -169,6 +169,7 @@ class AthenaAnswers(Behaving, AthenaResponse):
         super()._authenticate_and_authorize_normal_action(resource)
 
     def _determine_resource(self) -> str:
+        """Return the resource on which the action needs rights: a catalog, or a workgroup, such as that of a query."""
         if self._get_action() == "ListWorkGroups":
             return "*"
         if catalog := self._get_param("CatalogName") or self._get_param("Name"):
