@@ -130,6 +130,8 @@ def are_versions_of_method(old: Loaded | None, new: Loaded, first: Subject, seco
     kinds = {first.kind, second.kind}
     if old is None or mine is None or other is None or mine is other or not kinds <= {"method", "property"}:
         return False
+    if any(isinstance(vars(base).get("__new__"), BuiltinMethodType) for base in other.__mro__ if base is not object):
+        return False  # its objects have content besides their attributes, such as the items of a named tuple
     layout = _describe_layout(old.tree, mine)
     if layout is None or layout != _describe_layout(new.tree, other) or _refers_to_itself(new.tree, other):
         return False
@@ -300,7 +302,7 @@ def _merge_parameters(left: Parameter, right: Parameter) -> Parameter:
         raise AnalysisRefused(
             "SignatureMismatch",
             f"The functions annotate the parameter `{left.name}` with different types. Use the same type. For two"
-            " versions, the constructors, fields and bases of a class must be the same.",
+            " versions, the constructors, fields and bases of a class must be the same, and no base may be built in.",
         )
     return left
 
