@@ -115,7 +115,7 @@ class ConfigText:
 
     def __init__(self, text: str, client: Client, command: str) -> None:
         body = text.removeprefix(BYTE_ORDER_MARK)
-        self._mark = BYTE_ORDER_MARK if body.strip() and body != text else ""
+        self._mark = BYTE_ORDER_MARK if body.strip() and body != text else ""  # of an empty file, it is dropped
         self._client = client
         self._command = command
         self._place = (client.servers, SERVER_NAME)

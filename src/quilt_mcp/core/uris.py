@@ -74,7 +74,7 @@ def make_unknown_uri(uri: str, known: Mapping[str, ResourceDefinition], paramete
 
 
 def _encode_free_text(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
-    """Return what is meant, or nothing: the URI with its end encoded, if a template has free text there."""
+    """Return a list of the URI with its end encoded, if a template has free text there; else an empty list."""
     if "=" in uri.partition("?")[2]:  # parameters, not a text with a question mark
         return []
     for pattern, definition in known.items():
