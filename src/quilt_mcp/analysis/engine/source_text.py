@@ -503,14 +503,14 @@ def write_violation(subject: Subject, arguments: BoundArguments, code: Code, cla
     defaults = {one.name: one.default for one in left_out if one.default is not Parameter.empty}
     try:
         variables = _name_variables(subject, arguments)
-        known = {**dict.fromkeys(defaults), **variables}
-        condition = _PlainClause(clause, {name: one or name for name, one in known.items()})
+        known = {name: name for name in defaults} | variables
+        condition = _PlainClause(clause, known)
         for name in sorted(condition.others & code.names.keys()):
             text.use(code.module_name, name)
         lines = [f"{variables[name]} = {text.writer.write(one)}" for name, one in arguments.arguments.items()]
         lines += [f"{name} = {text.writer.write(one)}" for name, one in defaults.items() if name in condition.used]
         for name in sorted(condition.old & known.keys()):
-            lines.append(f"old_{name} = {text.use('copy', 'deepcopy')}({known[name] or name})")
+            lines.append(f"old_{name} = {text.use('copy', 'deepcopy')}({known[name]})")
         lines += [f"result = {_write_call(text, subject, arguments, variables)}", f"assert {condition.text}"]
         return text.finish(f"{_plain(subject.name)}_keeps_its_contract", lines)
     except (Unwritable, SyntaxError, ValueError, RecursionError):

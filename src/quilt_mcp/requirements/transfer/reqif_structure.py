@@ -353,7 +353,7 @@ class Structure:
         for child in place.children:
             if child in self.parents:
                 self.skipped["second place of an object in the hierarchy"] += 1
-            # not the first in the file, because other tools change the order of the specifications
+            # the first by identifier, not the first in the file, because other tools change their order
             if specification < self._specifications.get(child, "\U0010ffff"):
                 self.parents[child], self._specifications[child] = place.own, specification
         if self._places:
