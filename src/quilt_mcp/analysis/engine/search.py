@@ -150,22 +150,21 @@ class _Explorer:
 
     def _search(self) -> End:
         return (
-            self._begin(_QUICK_RUNS)
+            self._try_boundaries()
+            or self._try_random(_QUICK_RUNS)
             or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - self._budget.first - _LAST)))
-            or self._begin(_MORE_RUNS)
+            or self._try_random(_MORE_RUNS)
             or self._follow_paths(self._moment(1 - _LAST) - time.perf_counter())
             or self._finish()
         )
 
-    def _begin(self, runs: int) -> End | None:
-        """Try boundary values and random values in the first part of the time."""
-        concrete, deadline = self._concrete, self._moment(self._budget.first)
-        if runs == _QUICK_RUNS:  # the first time
-            edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
-            end = concrete.try_all(sorted(edges, key=rank_size), deadline)
-            if end:
-                return end
-        end = concrete.try_all(concrete.draw(runs, harmless=self._scope.loops), deadline)
+    def _try_boundaries(self) -> End | None:
+        edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
+        return self._concrete.try_all(sorted(edges, key=rank_size), self._moment(self._budget.first))
+
+    def _try_random(self, runs: int) -> End | None:
+        drawn = self._concrete.draw(runs, harmless=self._scope.loops)
+        end = self._concrete.try_all(drawn, self._moment(self._budget.first))
         self._watch.on_progress(self._found)
         return end
 
@@ -193,7 +192,7 @@ class _Explorer:
         end = (
             concrete.try_all(concrete.vary_corpus(12), deadline)
             or concrete.try_all(islice(concrete.draw(_CLAIM_RUNS, harmless=False), _CLAIM_RUNS), deadline)
-            or concrete.try_all(large, deadline)  # `_begin` has tried the others
+            or concrete.try_all(large, deadline)  # `_try_boundaries` has tried the others
         )
         if end:
             return end
