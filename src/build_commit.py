@@ -29,7 +29,6 @@ class CommitHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not 
         build_data["force_include"][str(file)] = NAME if self.target_name == "wheel" else f"src/{NAME}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the file."""
         del version, artifact_path
         for source in build_data["force_include"]:
             if Path(source).parent.name.startswith("quilt-mcp-commit-"):

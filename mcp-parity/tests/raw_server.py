@@ -15,7 +15,6 @@ LARGEST = 60_000_000
 
 
 def say(message: object) -> None:
-    """Write a line to stdout."""
     sys.stdout.write(f"{message if isinstance(message, str) else json.dumps(message)}\n")
     sys.stdout.flush()
 

@@ -147,8 +147,9 @@ class Repository:
         self.commit("base")
 
     def commit(self, tag: str) -> None:
-        """Commit on the branch, and tag. A commit has no parent: no test reads the history."""
+        """Commit with a submodule among the goldens, and tag. A commit has no parent: no test reads the history."""
         lines = [b"commit refs/heads/main", b"committer Ada <ada@example.com> 0 +0000", b"data 0"]
+        lines.append(b"M 160000 " + b"1" * 40 + b" golden/submodule")
         for name, text in _texts(self.files).items():
             data = text.encode()
             lines += [f"M 100644 inline {name}".encode(), f"data {len(data)}".encode(), data]

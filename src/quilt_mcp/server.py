@@ -76,13 +76,11 @@ class QuiltServer(PagedFastMCP):
         self.add_middleware(Introduction(title=TITLE, website_url=WEBSITE, icons=[icon], has_apps=has_apps))
 
     def add_tool(self, tool: Tool | Callable[..., object]) -> Tool:
-        """Add a tool, and log its name."""
         added = super().add_tool(tool)
         self.guard.names.add(added.name)
         return added
 
     def add_prompt(self, prompt: Prompt | Callable[..., object]) -> Prompt:
-        """Add a prompt, and log its name."""
         added = super().add_prompt(prompt)
         self.guard.names.add(added.name)
         return added

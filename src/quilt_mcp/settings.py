@@ -227,7 +227,6 @@ class HTTPSettings(BaseSettings):
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether there is no rate limit."""
         return self.rate_limit == "none"
 
     @property

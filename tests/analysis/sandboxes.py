@@ -32,7 +32,6 @@ HONEST: Request = {
 
 @asynccontextmanager
 async def running(command: Sequence[str] = COMMAND, settings: Settings = SETTINGS) -> AsyncIterator[Sandbox]:
-    """Open a sandbox and close it afterwards."""
     sandbox = Sandbox(settings, command=command)
     try:
         yield sandbox

@@ -56,8 +56,9 @@ def test_wrong_claims_of_the_paths_alone_are_refuted(
     parameter: str, claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     explorer = "quilt_mcp.analysis.engine.search._Explorer"
-    monkeypatch.setattr(f"{explorer}._begin", lambda *_: None)
-    monkeypatch.setattr(f"{explorer}._doubt", lambda _: End.ALL_PATHS)  # concrete values would hide what is wrong
+    monkeypatch.setattr(f"{explorer}._try_boundaries", lambda _: None)
+    monkeypatch.setattr(f"{explorer}._try_random", lambda *_: None)
+    monkeypatch.setattr(f"{explorer}._challenge_claim", lambda _: End.ALL_PATHS)  # it would hide what is wrong
     size = "pre: len(s) <= 2\n    " if "str" in parameter else ""
     code = f'import re\ndef f({parameter}) -> bool:\n    """\n    {size}post: _\n    """\n    return {claim}\n'
     assert check(code, seconds=SHORT)["status"] == "counterexample"

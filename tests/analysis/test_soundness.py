@@ -105,7 +105,6 @@ def server(sandbox: Sandbox) -> FastMCP:
 
 
 async def ask(server: FastMCP, tool: str, program: Program) -> Answer:
-    """Ask a tool about a program."""
     seconds = OPEN_SECONDS if program.right & OPEN else SECONDS
     arguments = {"code": program.code, "timeout_seconds": seconds, **program.arguments}
     async with Client(server) as client:

@@ -517,10 +517,11 @@ async def test_objects_of_two_versions_prevent_a_claim_about_methods(sandbox: Sa
         ("class D:", "class D(Base):"),
         ("@dataclass(frozen=True)\n", "@dataclass\n"),
         ("    n: int\n", "    n: int\n    next: 'D | None' = None\n"),
+        ("@dataclass(frozen=True)\nclass D:", "from typing import NamedTuple\nclass D(NamedTuple):"),
     ],
 )
 async def test_versions_that_make_other_objects_are_not_compared(before: str, after: str, sandbox: Sandbox) -> None:
-    old = CLASS.replace(before, after) if "next" in after else CLASS
+    old = CLASS.replace(before, after) if "next" in after or "NamedTuple" in after else CLASS
     new = CLASS.replace(before, after).replace("return x + self.n", "return x - self.n")
     answer = await compare(sandbox, old, new, "D.g")
     assert (answer["error_type"], "constructors" in answer["message"]) == ("SignatureMismatch", True)

@@ -209,7 +209,6 @@ class Answer:
 
 
 def wants_login(text: str) -> bool:
-    """Return whether a text asks for a login or a credential."""
     return bool(_LOGIN.search(text))
 
 

@@ -331,7 +331,6 @@ class Check:
 
 
 def list_live(server: Any, settings: Settings) -> list[listing.Component]:
-    """Return what the server lists."""
     return converse(server, settings, lambda client: listing.list_components(client, settings, server), "the inventory")
 
 

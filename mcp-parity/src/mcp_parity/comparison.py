@@ -134,12 +134,12 @@ def _value_changes(before: Any, after: Any, path: str) -> Iterator[Change]:
 def _list_changes(before: list[Any], after: list[Any], path: str) -> Iterator[Change]:
     if len(before) != len(after):
         yield Change(Kind.VALUE, code(path), "has another length", f"{len(before)} → {len(after)}")
-    was, now = _remove_common(before, after), _remove_common(after, before)
-    if not was and not now:
+    gone, new = _remove_common(before, after), _remove_common(after, before)
+    if not gone and not new:
         yield Change(Kind.VALUE, code(path), "is in another order")
-    for left in was[: len(now)]:
-        nearest = max(range(len(now)), key=lambda at: _count_shared_text(left, now[at]))
-        yield from _value_changes(left, now.pop(nearest), f"{path}[]")
+    for old in gone[: len(new)]:  # one new item each, while there are some; the other length tells of the rest
+        nearest = max(range(len(new)), key=lambda at: _count_shared_text(old, new[at]))
+        yield from _value_changes(old, new.pop(nearest), f"{path}[]")
 
 
 def _count_shared_text(one: Any, other: Any) -> int:

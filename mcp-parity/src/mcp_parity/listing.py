@@ -116,14 +116,14 @@ def select_resources(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["type"] != "tool"]
 
 
-def describe_changes(before: list[Row], after: list[Row], columns: tuple[str, ...], shown: str) -> list[str]:
-    """Return a line for each row that only one inventory has, and for each value that differs."""
-    was, now = ({(row["type"], row["uri"] or row["name"]): row for row in rows} for rows in (before, after))
-    lines = [f"  {name}: in {shown}, but the server does not list it" for _, name in sorted(was.keys() - now.keys())]
-    lines += [f"  {name}: the server lists it, but it is not in {shown}" for _, name in sorted(now.keys() - was.keys())]
+def describe_changes(known: list[Row], listed: list[Row], columns: tuple[str, ...], file: str) -> list[str]:
+    """Return a line for each difference between the rows of the inventory in a file and those of the server."""
+    was, now = ({(row["type"], row["uri"] or row["name"]): row for row in rows} for rows in (known, listed))
+    lines = [f"  {name}: in {file}, but the server does not list it" for _, name in sorted(was.keys() - now.keys())]
+    lines += [f"  {name}: the server lists it, but it is not in {file}" for _, name in sorted(now.keys() - was.keys())]
     for key in sorted(was.keys() & now.keys()):
-        one, other = ({name: row.get(name, "") for name in columns} for row in (was[key], now[key]))
-        lines += describe(list(find_differences(one, other, key[1])), shown, "server").splitlines()
+        before, after = ({name: row.get(name, "") for name in columns} for row in (was[key], now[key]))
+        lines += describe(list(find_differences(before, after, key[1])), file, "server").splitlines()
     return lines or ["  the rows are in another order, or the columns are others"]
 
 

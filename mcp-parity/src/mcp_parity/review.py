@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from html import escape
@@ -50,12 +50,12 @@ def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog
     if not groups:
         return "No changes for clients.\n"
     parts = ["## Changes for clients", write_verdict(groups, unannounced, changelog)]
-    for names in _merge(groups, least=MOST_PLACES):
-        [subject, *more] = names
-        parts.append(f"### {code(subject)}{f' and {len(more)} more' * bool(more)}")
+    for alike in _join_alike(groups, least=MOST_PLACES):  # fewer have a section each
+        subject, *more = alike
+        parts.append(f"### {code(subject)}{_and_more(more)}")
         if more:
             parts.append(f"The same in {_name_some(more)}.")
-        parts.append("\n".join(_lines([one for name in names for one in groups[name]])))
+        parts.append("\n".join(_lines([finding for name in alike for finding in groups[name]])))
     return "\n\n".join(parts) + "\n"
 
 
@@ -77,8 +77,11 @@ def write_verdict(groups: dict[str, list[Finding]], unannounced: list[str], chan
 
 
 def _name_some(names: list[str]) -> str:
-    more = f" and {len(names) - LONGEST_LIST} more" if len(names) > LONGEST_LIST else ""
-    return ", ".join(map(code, names[:LONGEST_LIST])) + more
+    return ", ".join(map(code, names[:LONGEST_LIST])) + _and_more(names[LONGEST_LIST:])
+
+
+def _and_more(others: Sized) -> str:
+    return f" and {len(others)} more" if others else ""
 
 
 def worst(group: list[Finding]) -> Kind:
@@ -104,8 +107,7 @@ def _line(change: Change, seen: list[Finding]) -> str:
         text += f": {values.pop()}"
     places = list(dict.fromkeys(finding.where for finding in seen if finding.where))
     if places:
-        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-        text += f" ({', '.join(map(code, places[:MOST_PLACES]))}{more})"
+        text += f" ({', '.join(map(code, places[:MOST_PLACES]))}{_and_more(places[MOST_PLACES:])})"
     return text
 
 
@@ -131,7 +133,7 @@ def write_page(
         _write_banner(unannounced, changelog)
         if unannounced
         else f"<p>{_text(write_verdict(groups, [], changelog))}</p>",
-        *(_write_group({name: groups[name] for name in names}, before, after) for names in _merge(groups)),
+        *(_write_group({name: groups[name] for name in names}, before, after) for names in _join_alike(groups)),
     ]
     return "\n".join(parts) + "\n</html>\n"
 
@@ -147,7 +149,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
     )
 
 
-def _merge(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
+def _join_alike(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
     """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
 
     Values may differ, unless a change is breaking.
@@ -171,9 +173,9 @@ def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Cont
         changes.setdefault(change, []).append(finding.where)
     lines = "".join(_write_line(change, places, kind) for change, places in changes.items())
     first, *others = [_words(change) for change in changes]
-    summary = f'<span class="quiet">{_code(first)}{f" and {len(others)} more" * bool(others)}</span>'
-    tag = f'<span class="kind {kind}">{kind}</span><code>{_text(subject)}</code>{f" and {len(more)} more" * bool(more)}'
-    tag += f" {summary}" * (not opened)
+    tag = f'<span class="kind {kind}">{kind}</span><code>{_text(subject)}</code>{_and_more(more)}'
+    if not opened:
+        tag += f' <span class="quiet">{_code(first)}{_and_more(others)}</span>'
     diffs = ["".join(_write_diffs(one, before, after, opened)) for one in groups]
     if more:
         named = zip(groups, diffs, strict=True)
@@ -189,7 +191,7 @@ def _write_line(change: Change, places: list[str], known: Kind) -> str:
     """Return the change as an item of a list, with its kind if it is not that of the whole row."""
     where = ", ".join(dict.fromkeys(place for place in places if place))
     shown = f' <span class="quiet">({_text(where)})</span>' if where else ""
-    kind = f'<span class="{change.kind}">{change.kind}</span>: ' * (change.kind is not known)
+    kind = "" if change.kind is known else f'<span class="{change.kind}">{change.kind}</span>: '
     return f"<li>{kind}{_code(_words(change))}{shown}</li>"
 
 

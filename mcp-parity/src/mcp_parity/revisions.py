@@ -69,19 +69,19 @@ def find_places(candidates: dict[str, str], given: Places, revision: str) -> Pla
 def _read_options(path: str, text: str, revision: str) -> Any:
     """Return the options of pytest that a file has, or None if pytest goes on to the next file."""
     name = posixpath.basename(path)
-    document: Any = ConfigParser(interpolation=None)
+    options: Any = ConfigParser(interpolation=None)
     try:
         if name.endswith(".toml"):
-            document = tomllib.loads(text)
+            options = tomllib.loads(text)
         else:
-            document.read_string(text.removeprefix("\ufeff"))
+            options.read_string(text.removeprefix("\ufeff"))
     except (ValueError, Error) as error:
         raise Unreadable(f"{path} at {revision} cannot be read: {' '.join(str(error).split())}") from error
     for table in _TABLES.get(name, ("pytest",)):
-        if table not in document:
-            return {} if "pytest." in name else None
-        document = document[table]
-    return document.get("ini_options", document)
+        if table not in options:
+            return {} if "pytest." in name else None  # a file of pytest alone configures it even without a table
+        options = options[table]
+    return options.get("ini_options", options)
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ def read_revision(name: str, given: Places) -> Revision:
 
 
 def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
-    """Return the texts of the files at the paths, and below them, by path."""
+    """Return the texts of the files at the paths, and below them, by path. A failure names what they are `about`."""
     listed = _git("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths, about=about)
     entries = [entry.partition("\t") for entry in listed.decode(errors="replace").split("\0") if entry]
-    blobs = {path: meta.split()[2] for meta, _, path in entries}
+    blobs = {path: meta.split()[2] for meta, _, path in entries if " blob " in meta}  # not the commits of submodules
     output = io.BytesIO(_git("cat-file", "--batch", about=about, stdin="\n".join([*blobs.values(), ""]).encode()))
     files = {}
     for path in blobs:

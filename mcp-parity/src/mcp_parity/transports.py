@@ -25,7 +25,7 @@ from mcp_parity.values import read_json
 
 LONGEST_LINE = 128 * 1024 * 1024
 MOST_NOISE = 1_000
-MOST_OWED = 1_000
+MOST_UNANSWERED = 1_000
 LONGEST_NOISE = 120
 _SHOWN = 65_536  # bytes in which a message of MCP says that it is one
 _MESSAGES = ("application/json", "text/event-stream")
@@ -39,8 +39,8 @@ class Command(ClientTransport):
     """A server that is started by a command and speaks over its stdin and stdout.
 
     The SDK has such a transport too, but it only logs what is no message, and reads a line of any length.
-    The lines that are no messages are the `noise`, also those of earlier processes. `owed` counts the server's requests
-    of which it has not read the answers: more are read only when it does.
+    The lines that are no messages are the `noise`, also those of earlier processes. `unanswered` counts the server's
+    requests of which it has not read the answers: more are read only when it does.
     """
 
     def __init__(self, command: str, arguments: list[str], directory: str | None) -> None:
@@ -51,7 +51,7 @@ class Command(ClientTransport):
         self.largest = LONGEST_LINE
         self._process: asyncio.subprocess.Process | None = None
         self.noise: list[str] = []
-        self._reported = self._earlier = self.owed = 0
+        self._reported = self._earlier_noise = self.unanswered = 0
         self._stopped = False
 
     @asynccontextmanager
@@ -59,8 +59,8 @@ class Command(ClientTransport):
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
     ) -> AsyncIterator[ClientSession]:
         options = transport_options or TransportOptions()
-        self._reported = self._earlier = len(self.noise)
-        self.owed, self._stopped = 0, False
+        self._reported = self._earlier_noise = len(self.noise)
+        self.unanswered, self._stopped = 0, False
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -85,11 +85,11 @@ class Command(ClientTransport):
                 tasks.cancel_scope.cancel()
 
     async def _read(self, process: asyncio.subprocess.Process, received: Received) -> None:
-        """Pass on the messages, until the server has printed too much else."""
+        """Pass on the messages, until the server has printed too much else. Wait while it reads no answers."""
         assert process.stdout  # noqa: S101 - it is a pipe
         async with received:
-            while len(self.noise) - self._earlier < MOST_NOISE:
-                while self.owed > MOST_OWED:  # noqa: ASYNC110 - few servers ask so much
+            while len(self.noise) - self._earlier_noise < MOST_NOISE:
+                while self.unanswered > MOST_UNANSWERED:  # noqa: ASYNC110 - few servers ask so much
                     await anyio.sleep(0.02)
                 try:
                     line = await process.stdout.readline()
@@ -101,7 +101,7 @@ class Command(ClientTransport):
                     return
                 message = self._parse(line)
                 if message is not None:
-                    self.owed += isinstance(message.message, JSONRPCRequest)
+                    self.unanswered += isinstance(message.message, JSONRPCRequest)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # what comes after the end
                         await received.send(message)
 
@@ -125,7 +125,7 @@ class Command(ClientTransport):
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     process.stdin.write(text.encode() + b"\n")
                     await process.stdin.drain()
-                    self.owed -= not hasattr(message.message, "method")
+                    self.unanswered -= not hasattr(message.message, "method")
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             await _wait_for_end(process)
             await received.aclose()  # the session sees that the connection has ended
@@ -286,7 +286,7 @@ def describe_transport(server: Any) -> str:
         return f" ({server.last}{'; give it a token or headers' if server.last.wants_login else ''})"
     if isinstance(server, Command):
         ended = "" if server.ended is None else f" (the process has ended with status {server.ended})"
-        ended += "; it does not read the answers to its requests" if server.owed > MOST_OWED else ""
+        ended += "; it does not read the answers to its requests" if server.unanswered > MOST_UNANSWERED else ""
         noise = server.take_noise()
         if line := server.last_error():
             ended += f"; the last line of stderr: {line}"

@@ -103,7 +103,6 @@ def error(error_type: str, message: str) -> ErrorAnswer:
 
 
 def describe_refusal(rule: str, message: str, line: int | None = None) -> ErrorAnswer:
-    """Return the answer for code that breaks a rule of the gate."""
     return {**error("Refused", message), "rule": rule, "line": line}
 
 

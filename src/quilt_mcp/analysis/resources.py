@@ -107,7 +107,6 @@ def security() -> SecurityConfig:
 
 
 def describe_security(sandbox: Sandbox) -> SecurityConfig:
-    """Return the rules and limits of a sandbox."""
     accepts, layers = sandbox.accepts_code(), sandbox.probe_layers()
     policy = sandbox.policy if accepts else sandbox.policy.refuse_everything()
     return {

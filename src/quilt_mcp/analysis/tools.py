@@ -251,7 +251,6 @@ def _shorten_input(schema: Any) -> Any:
 
 
 def _make_error(function: Callable[..., object], failure: ResourceFailure) -> dict[str, object]:
-    """Return the answer to invalid arguments."""
     defaults = _NOTHING_CHECKED if function is symbolic_check else {}
     return {**defaults, **error(failure.error, " ".join([failure.message, *failure.suggested_actions]))}
 

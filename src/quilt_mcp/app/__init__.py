@@ -91,7 +91,7 @@ class App:
         """Close all parts, the newest first.
 
         Raises:
-            Exception: the first that a part raised. The other parts are closed too.
+            Exception: the last that a part raised. The other parts are closed too.
         """
         with self._lock:
             parts = list(self._parts.values())

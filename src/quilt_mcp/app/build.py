@@ -36,7 +36,6 @@ def find_commit(package: Path = PACKAGE) -> str | None:
 
 
 def describe_version(version: str) -> str:
-    """Return the version with the commit, for people."""
     return f"quilt-mcp {version} ({find_commit() or 'unknown commit'})"
 
 

@@ -84,7 +84,6 @@ def _refuse(message: object, refusal: GetResourceError) -> ToolResult:
 
 
 def _find_uri(message: object) -> object:
-    """Return the URI of a request, for its error."""
     if isinstance(message, CallToolRequestParams):
         return (message.arguments or {}).get("uri") if message.name == TOOL_NAME else ""
     return getattr(message, "uri", "")

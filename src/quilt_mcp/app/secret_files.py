@@ -62,7 +62,6 @@ class SecretFiles(PydanticBaseSettingsSource):
 
 
 def can_be_in_file(field: FieldInfo) -> bool:
-    """Return whether a setting is a secret, or is marked with `InFile`."""
     parts = list(_flatten((field.annotation, *field.metadata)))
     return SecretStr in parts or any(isinstance(part, InFile) for part in parts)
 

@@ -115,7 +115,7 @@ class ConfigText:
 
     def __init__(self, text: str, client: Client, command: str) -> None:
         body = text.removeprefix(BYTE_ORDER_MARK)
-        self._mark = BYTE_ORDER_MARK if body.strip() and body != text else ""
+        self._mark = BYTE_ORDER_MARK if body.strip() and body != text else ""  # of an empty file, it is dropped
         self._client = client
         self._command = command
         self._place = (client.servers, SERVER_NAME)
@@ -227,8 +227,9 @@ class JSONText:
     def __init__(self, text: str, client: Client) -> None:
         self.text = text if text.strip() else BLANK
         self._client = client
-        with_commas = self._with_commas = _blank_comments(self.text) if client.has_comments else self.text
-        self._plain = _LAST_COMMA.sub(_blank_comma, with_commas) if client.has_last_commas else with_commas
+        self._without_comments = self._plain = _blank_comments(self.text) if client.has_comments else self.text
+        if client.has_last_commas:
+            self._plain = _LAST_COMMA.sub(_blank_comma, self._plain)
         try:
             value = json.loads(self._plain, parse_constant=_refuse_constant)
         except RecursionError:
@@ -237,11 +238,10 @@ class JSONText:
             raise ConfigError(f"it is not valid JSON ({error})") from error
         start = self._skip(0)
         self._root = Member("", start, start, len(self._plain.rstrip(BLANKS)), None, value)
-        members = self.list_members()
-        first = members[0].start if members else 0
+        starts = [one.start for one in self.list_members()]
         self._newline = "\r\n" if "\r\n" in self.text else "\n"
-        self._indent = self._leading_blanks(first) if first and self._is_first_in_line(first) else INDENT
-        self._has_lines = "\n" in self.text.strip() or not members
+        self._indent = self._leading_blanks(starts[0]) if starts and self._is_first_in_line(starts[0]) else INDENT
+        self._has_lines = "\n" in self.text.strip() or not starts  # what is added to an empty object gets lines
 
     def find(self, *names: str) -> Member | None:
         """Return what the names lead to; None if a name is missing.
@@ -276,7 +276,7 @@ class JSONText:
                 word = json.dumps(name, ensure_ascii=False)
                 raise ConfigError(f"{subject} has the name {word} twice: remove one of the two")
             at, start = self._skip(end), at
-            comma_end = at + 1 if self._with_commas[at] == "," else None
+            comma_end = at + 1 if self._without_comments[at] == "," else None
             members.append(Member(name, start, value_start, end, comma_end, value))
             at = self._skip(comma_end or at)
         return members
@@ -345,7 +345,7 @@ class JSONText:
 
     def _skip(self, at: int) -> int:
         """Return the position of what follows the blanks and comments."""
-        found = _BLANKS.match(self._with_commas, at)
+        found = _BLANKS.match(self._without_comments, at)
         return found.end() if found else at
 
     def _leading_blanks(self, at: int) -> str:

@@ -162,7 +162,6 @@ class Watch:
         self.progress = partial(_show_part, bar)
 
     def announce(self, rejection: "Rejection") -> None:
-        """Print one of the first rejections."""
         if self._left:
             self._left -= 1
             place = f"{self._file}:{rejection.line}" if rejection.line else str(self._file)

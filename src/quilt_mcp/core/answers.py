@@ -188,7 +188,6 @@ class Document(GetResourceSuccess):
 
     @cached_property
     def data_json(self) -> str:
-        """The text."""
         return self.text
 
 
@@ -230,5 +229,4 @@ class GetResourceError(DictAccessibleModel):
         return self.model_dump(mode="json", exclude=unused)
 
     def body_json(self) -> str:
-        """Return the JSON text of `body`."""
         return to_json(self.body())

@@ -57,7 +57,6 @@ class Introduction(Middleware):
         context: MiddlewareContext[DiscoverRequest],
         call_next: CallNext[DiscoverRequest, DiscoverResult | dict[str, Any]],
     ) -> DiscoverResult | dict[str, Any]:
-        """Correct the result of `server/discover`."""
         result = await call_next(context)
         if isinstance(result, dict):  # of an extension
             return result

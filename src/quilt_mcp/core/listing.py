@@ -171,19 +171,19 @@ class Listing:
             raise Unavailable(_UNAVAILABLE, details=details, suggested_actions=actions, transient=transient)
         return [row for one in asked for row in one.rows][:wanted]
 
-    async def _ask(self, one: "Asked", limit: int, read: Read, until: float) -> None:
+    async def _ask(self, asked: "Asked", limit: int, read: Read, until: float) -> None:
         """Ask a provider for rows, and note what it returns or how it fails."""
         started = time.perf_counter()
         try:
             with anyio.fail_after(until - anyio.current_time()):
-                one.rows = await one.provider.page(one.after, limit, one.scope)
+                asked.rows = await asked.provider.page(asked.after, limit, asked.scope)
         except TimeoutError:
-            one.failure = Unavailable(_UNAVAILABLE)
+            asked.failure = Unavailable(_UNAVAILABLE)
         except Exception as error:  # noqa: BLE001 - one of ours, a foreign one, or a bug, which `_rows` raises
-            one.failure = error if isinstance(error, ResourceFailure) else self._find_failure(error) or error
+            asked.failure = error if isinstance(error, ResourceFailure) else self._find_failure(error) or error
         finally:
-            read.providers[one.provider.name] = time.perf_counter() - started
-            one.done.set()
+            read.providers[asked.provider.name] = time.perf_counter() - started
+            asked.done.set()
 
 
 @dataclass
@@ -242,7 +242,7 @@ class PagedFastMCP(FastMCP):
                 message = MiddlewareContext(
                     message=params, source="client", type="request", method="resources/list", fastmcp_context=context
                 )
-                mark_interior_dispatched()
+                mark_interior_dispatched()  # then FastMCP does not run the hooks again
                 page: Page = await self._run_middleware(message, self._page, phase="outer")
         partial = f"io.github.{self.name}/partial"
         meta = {partial: page.failed, f"{partial}-advice": page.advice} if page.failed else None

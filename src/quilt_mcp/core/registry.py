@@ -267,7 +267,7 @@ class UriIndex:
         if not has_query:
             return found
         if found is None or not (names := parameters_of(found.definition)):
-            return self._find_path(uri)
+            return self._find_path(uri)  # the question mark is part of a value
         pairs = [pair.partition("=")[::2] for pair in query.split("&")]
         given = dict(pairs)
         if len(given) < len(pairs) or not given.keys() <= set(names):

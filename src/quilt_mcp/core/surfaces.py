@@ -105,7 +105,6 @@ class CacheableResourceResult(ResourceResult):
         self.ttl_ms, self.cache_scope = ttl_ms, cache_scope
 
     def to_mcp_result(self, uri: AnyUrl | str) -> mcp_types.ReadResourceResult:
-        """Return the result with its cache hints."""
         result = super().to_mcp_result(uri)
         return result.model_copy(update={"ttl_ms": self.ttl_ms, "cache_scope": self.cache_scope})
 

@@ -54,7 +54,7 @@ def encode_text(uri: str, known: Mapping[str, ResourceDefinition]) -> str:
 
 def make_unencoded(uri: str, known: Mapping[str, ResourceDefinition]) -> InvalidURI:
     """Make the failure for a URI with characters that only the value of a free text can have."""
-    if _encode_end(uri, known):
+    if _encode_free_text(uri, known):
         return make_unknown_uri(uri, known, None)
     message = f"Resource URI {quote(uri)} contains characters that are not allowed in a URI."
     details = "Only printable ASCII characters without spaces are allowed. Percent-encode all others."
@@ -67,24 +67,28 @@ def make_unknown_uri(uri: str, known: Mapping[str, ResourceDefinition], paramete
     if parameters is not None:
         allowed = f"can be {' and '.join(parameters)}, each once" if parameters else "are not allowed"
         details = f"Parameters after ? {allowed}. In a text, write ? as %3F."
-    elif _encode_end(uri, known):
+    elif _encode_free_text(uri, known):
         details = "In the text at the end of this URI, write / as %2F and ? as %3F."
     advice = _uri_advice(uri, known)
     return InvalidURI(f"Resource URI {quote(uri)} not recognized.", details=details, suggested_actions=advice)
 
 
-def _encode_end(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
-    """Return the URI with its end encoded, if a template has free text there and the end has no parameters."""
+def _encode_free_text(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
+    """Return a list of the URI with its end encoded, if a template has free text there; else an empty list."""
+    if "=" in uri.partition("?")[2]:  # parameters, not a text with a question mark
+        return []
     for pattern, definition in known.items():
         start, _, variable = path_of(pattern).rpartition("{")
-        text = unquote(uri.removeprefix(start)) if "=" not in uri.partition("?")[2] else ""
-        if variable[:-1] in definition.get("free_text", ()) and uri.startswith(start) and text and _is_text(text):
-            return [meant] if (meant := start + percent_encode(text, safe="")) != uri else []
+        if variable.removesuffix("}") in definition.get("free_text", ()) and uri.startswith(start):
+            text = unquote(uri.removeprefix(start))
+            if text and _is_text(text):
+                meant = start + percent_encode(text, safe="")
+                return [meant] if meant != uri else []
     return []
 
 
 def _uri_advice(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
-    near = _encode_end(uri, known) or find_nearest(uri, known) or _find_word(uri, known)
+    near = _encode_free_text(uri, known) or find_nearest(uri, known) or _find_word(uri, known)
     return [*([f"Did you mean {' or '.join(near)}?"] if near else []), *InvalidURI.default_actions]
 
 

@@ -69,7 +69,7 @@ class Readiness:
         self._failing: list[str] = []
 
     async def find_failing(self) -> list[str]:
-        """Return the names of the systems that do not work, sorted. The log has the reasons, whenever they change."""
+        """Return the names of the systems that do not work, sorted. When they change, the log has the reasons."""
         async with self._lock:
             if self._checked_at is None or self._clock() >= self._checked_at + FRESH_SECONDS:
                 results = await asyncio.gather(*(self._find_reason(check) for check in self._checks.values()))

@@ -121,7 +121,7 @@ def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Reques
         return None
     version, name = given[VERSION].decode("latin-1"), params.get("name" if method == CALL else "uri")
     is_routed = type(name) is str and _is_routed(given, version, method, name)
-    if not is_routed or (method == CALL and name != TOOL_NAME) or not _is_valid(method, version, params):
+    if not is_routed or (method == CALL and name != TOOL_NAME) or not _has_plain_params(method, version, params):
         return None
     arguments = {"uri": name} if method == READ else params.get("arguments") or {}
     unknown = arguments.keys() - {"uri"}
@@ -159,8 +159,8 @@ def _is_routed(given: dict[bytes, bytes], version: str, method: str, name: str) 
     return version in HANDSHAKE_PROTOCOL_VERSIONS
 
 
-def _is_valid(method: str, version: str, params: JSONObject) -> bool:
-    """Return whether the parameters are valid, and ask nothing of FastMCP: no version of a component, and no trace."""
+def _has_plain_params(method: str, version: str, params: JSONObject) -> bool:
+    """Return whether parameters are valid and need nothing of FastMCP: no version of a component, and no trace."""
     try:
         validate_client_request(method, version, params)
     except ValidationError:

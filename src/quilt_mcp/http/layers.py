@@ -465,8 +465,8 @@ class HandleMessage(Layer):
             if not (self.is_sse and refusal.is_request and refusal.request_id is not None):
                 await _refuse(refusal.to_error())(scope, receive, send)
                 return
-            asked = {"jsonrpc": "2.0", "id": refusal.request_id, "method": "resources/read", "params": {"uri": None}}
-            first = {"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False}
+            invalid = {"jsonrpc": "2.0", "id": refusal.request_id, "method": "resources/read", "params": {"uri": None}}
+            first = {"type": "http.request", "body": json.dumps(invalid).encode(), "more_body": False}
         if not self.is_sse and _declares_apps(body):
             # The client sends the id with each request. Before 2026-07-28, only `initialize` says what a client can,
             # and any process answers the next request. The id says it again; there is no session to protect.

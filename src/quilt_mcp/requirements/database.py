@@ -49,7 +49,6 @@ def examine(connection: Connection) -> Schema:
 
 
 def require_readable(schema: Schema) -> None:
-    """Check that the tables can be read."""
     if schema.state in {"current", "existing"}:
         return
     if schema.state == "empty":

@@ -203,10 +203,10 @@ def read_changes(
     tag = cursors.compute_tag("changes", [kind.name for kind in kinds], selection, reader.scope)
     mark = decode_mark(cursor, "updated_at", tag)
     is_limited = bool(selection.project_ids) or reader.scope.projects is not None
-    lead = "project_id" if is_limited and not selection.updated_since else "updated_at"
-    counts = (reader.count(BY_KIND[kind.name], _limit(reader, selection, kind, lead)) for kind in kinds)
+    counted_by = "project_id" if is_limited and not selection.updated_since else "updated_at"
+    counts = (reader.count(BY_KIND[kind.name], _limit(reader, selection, kind, counted_by)) for kind in kinds)
     total = mark.total if mark else sum(counts)
-    lead = lead if total <= DEFAULT.few_rows else "updated_at"
+    lead = counted_by if total <= DEFAULT.few_rows else "updated_at"
     branches = [_select_changes(reader, selection, kind, lead, mark, limit + 1).subquery() for kind in kinds]
     merged = union_all(*map(select, branches)).subquery("changes")
     order = (merged.c.updated_at.desc(), merged.c.id.desc())

@@ -21,6 +21,7 @@ from sqlalchemy import (
     case,
     cast,
     column,
+    false,
     func,
     literal,
     literal_column,
@@ -248,18 +249,18 @@ _ANYWHERE = _select_words(ANYWHERE, _words.c.title, _words.c.body)
 
 
 def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int) -> list[Statement]:
-    anywhere = cast(compile_tsquery(query), TSQUERY)
-    required = cast(compile_tsquery(query.without_excluded()), TSQUERY)  # ts_rank is 0 for a query that contains !
-    in_title: Conditions = [_title_words.bool_op("@@")(required)]
+    required = cast(compile_tsquery(query.without_excluded()), TSQUERY)
+    score = func.ts_rank(_entries.c.words, required)  # 0 for a query that contains !, so without what is excluded
+    matches = _entries.c.words.bool_op("@@")
+
+    def select_matches(tier: int, *matching: ColumnElement[bool]) -> Statement:
+        return _select(tier, score).where(*matching, *conditions).order_by(_entries.c.id).limit(most)
+
+    in_title = [_title_words.bool_op("@@")(required)]
     if query.has_excluded:  # what is excluded may not be outside the title either
-        with_excluded = cast(compile_tsquery(query, in_title=True), TSQUERY)
-        in_title.append(_entries.c.words.bool_op("@@")(with_excluded))
-
-    def select_matches(matches: Conditions, tier: int) -> Statement:
-        found = _select(tier, func.ts_rank(_entries.c.words, required)).where(*matches, *conditions)
-        return found.order_by(_entries.c.id).limit(most)
-
-    found = [select_matches(in_title, IN_TITLE), select_matches([_entries.c.words.bool_op("@@")(anywhere)], ANYWHERE)]
+        in_title.append(matches(cast(compile_tsquery(query, in_title=True), TSQUERY)))
+    anywhere = matches(cast(compile_tsquery(query), TSQUERY))
+    found = [select_matches(IN_TITLE, *in_title), select_matches(ANYWHERE, anywhere)]
     return [_select_references(query).where(*conditions), *found] if query.references else found
 
 
@@ -269,7 +270,7 @@ _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def select_existing(query: ParsedQuery, scope: Scope, selection: Selection, *, most: int) -> list[Statement]:
-    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match."""
+    """Return selects as `select_candidates`, for a database of the earlier system. It has no scores: all are 0."""
     exact: list[Statement] = []
     others: list[Statement] = []
     for kind in KINDS:
@@ -280,7 +281,7 @@ def select_existing(query: ParsedQuery, scope: Scope, selection: Selection, *, m
             is_exact = entities.c.reference_id.in_(query.references)
             exact.append(_select_entities(kind, literal(EXACT_REFERENCE)).where(is_exact, *conditions))
         texts = [entities.c[name] for name in ("title", "description") if name in entities.c]
-        in_title = _match(query, texts[:1]) if kind.statuses else not_(true())
+        in_title = _match(query, [entities.c.title]) if "title" in entities.c else false()
         found = _select_entities(kind, case((in_title, IN_TITLE), else_=ANYWHERE))
         others.append(found.where(_match(query, texts), *conditions).order_by(entities.c.id).limit(most))
     return exact + others

@@ -229,10 +229,10 @@ def compile_tsquery(query: ParsedQuery, *, in_title: bool = False) -> str:
     """Return the query as a tsquery of PostgreSQL. With `in_title`, all required terms must have weight A."""
 
     def compile_term(term: Term, weight: str = "") -> str:
-        tokens = [f"'{token}'" + (f":{weight}" if weight else "") for token in term.tokens]
-        if term.prefix:
-            tokens[-1] = f"'{term.tokens[-1]}':*{weight}"
-        return f"({' <-> '.join(tokens)})"
+        labels = [weight] * len(term.tokens)
+        labels[-1] = f"*{weight}" if term.prefix else weight
+        lexemes = [f"'{token}':{label}".removesuffix(":") for token, label in zip(term.tokens, labels, strict=True)]
+        return f"({' <-> '.join(lexemes)})"
 
     def compile_group(group: Group) -> str:
         required = [compile_term(one, "A" if in_title else "") for one in group.required]

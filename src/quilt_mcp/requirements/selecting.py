@@ -351,17 +351,17 @@ class SelectedPages(Generic[A]):
         return Page([self._collection.build(row) for row in shown], total, last)
 
     def _find_lead(self) -> str | None:
-        """Return the column with the index that finds the matching rows."""
+        """Return the column with the index that finds the matching rows: that of the most selective filter."""
         if self._parent:
             return self._collection.kind.parent_column
-        leads = [column for column, attribute in _LEADS.items() if getattr(self._selection, attribute)]
-        if self._selection.includes_unassigned and "assignee_id" in leads:
-            leads.remove("assignee_id")
-        if self._selection.updated_since and leads[:1] != ["assignee_id"]:
+        if self._selection.assignee_ids and not self._selection.includes_unassigned:  # nobody is no value to split by
+            return "assignee_id"
+        if self._selection.updated_since:
             return "updated_at"
-        if self._reader.scope.projects is not None and leads[:1] != ["assignee_id"]:
+        if self._reader.scope.projects is not None:
             return "project_id"
-        return leads[0] if leads else None
+        others = {column: attribute for column, attribute in _LEADS.items() if column != "assignee_id"}
+        return next((column for column, attribute in others.items() if getattr(self._selection, attribute)), None)
 
     def _limit(self, selection: Selection, indexed: Collection[str | None]) -> Conditions:
         """Return all conditions. SQLite uses only the indexes of these columns."""

@@ -298,7 +298,6 @@ def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, cursor
 
 
 def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
-    """Follow the links of an entity."""
     # Each link is found from both ends, so rows can be links that are listed. If there are more rows than this, there
     # are more links than the maximum allows.
     links = LinkReader(reader, max_rows=max_links + 1)

@@ -182,12 +182,12 @@ def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[
 
 
 def update_rows(connection: Connection, table: Table, changed: Iterable[tuple[Values, Values]]) -> None:
-    """Write new values of rows, together for those of which the same columns change."""
+    """Write new values, each with the row as it was, together for rows of which the same columns change."""
     groups: dict[tuple[str, ...], list[Values]] = defaultdict(list)
     for row, values in changed:
         groups[tuple(sorted(values))].append({"row": row["id"]} | {f"new_{name}": values[name] for name in values})
     for names, group in groups.items():
-        new: Values = {name: bindparam(f"new_{name}") for name in names}
+        new: Values = {name: bindparam(f"new_{name}") for name in names}  # SQLAlchemy reserves the bare names here
         connection.execute(update(table).where(table.c.id == bindparam("row")).values(new), group)
 
 

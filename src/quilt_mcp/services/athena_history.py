@@ -155,25 +155,26 @@ class WorkgroupList(NamedTuple):
 
 def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList:
     read, is_last = list["athena.WorkGroupSummaryTypeDef"](), False
-    token, tokens = "", {""}
+    token, tokens = "", set[str]()
     while not is_last and len(read) <= MAX_WORKGROUPS:
         page = ask_each(partial(_list_page, aws), [token], until=until, quota=WORKGROUPS).get(token)
         if isinstance(page, ResourceFailure):
             raise page
-        if page is None:
+        if page is None:  # the time is over
             break
         read += page.get("WorkGroups", [])
-        token, is_last = page.get("NextToken", ""), not page.get("NextToken")
-        if token in tokens and not is_last:
+        token = page.get("NextToken") or ""
+        is_last = not token
+        if token in tokens:
             raise ResourceExecutionError("AWS returned the same page twice.", details="athena.list_work_groups")
         tokens.add(token)
     if not read and not is_last:
         raise Unavailable("The workgroups were not listed in time.", details=f"athena:ListWorkGroups: {NOT_IN_TIME}")
-    read, is_all = read[:MAX_WORKGROUPS], is_last and len(read) <= MAX_WORKGROUPS
-    enabled = [one for one in read if one.get("State", "ENABLED") == "ENABLED"]
-    disabled = sorted(one["Name"] for one in read if one.get("State", "ENABLED") != "ENABLED")
-    enabled.sort(key=lambda one: ("quilt" not in one["Name"].lower(), one["Name"]))
-    return WorkgroupList(enabled, disabled, is_all)
+    found = sorted(read[:MAX_WORKGROUPS], key=lambda one: one["Name"])
+    enabled = [one for one in found if one.get("State", "ENABLED") == "ENABLED"]
+    disabled = [one["Name"] for one in found if one.get("State", "ENABLED") != "ENABLED"]
+    enabled.sort(key=lambda one: "quilt" not in one["Name"].lower())  # keeps the order by name
+    return WorkgroupList(enabled, disabled, is_last and len(read) <= MAX_WORKGROUPS)
 
 
 def _list_page(aws: "AWSClients", token: str) -> "athena.ListWorkGroupsOutputTypeDef":

@@ -98,14 +98,12 @@ def fetch_names(caller: "Caller") -> tuple[str, ...]:
 
 
 def _combine(data: _StackData) -> StackBuckets:
-    rights = {
-        bucket["name"]: dict(
-            sorted((one["collaborator"]["username"], one["permissionLevel"]) for one in bucket["collaborators"])
-        )
-        for bucket in data["buckets"]  # of two rights of a user, READ_WRITE is the last
-    }
-    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # administrators see more of them
-    return StackBuckets(tuple(sorted({*rights, *others})), rights)
+    collaborators: dict[str, dict[str, str]] = {}
+    for bucket in data["buckets"]:
+        rights = [(one["collaborator"]["username"], one["permissionLevel"]) for one in bucket["collaborators"]]
+        collaborators[bucket["name"]] = dict(sorted(rights))  # of two rights of a user, the last one stays: READ_WRITE
+    configured = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # of these, administrators see more
+    return StackBuckets(tuple(sorted({*collaborators, *configured})), collaborators)
 
 
 def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
@@ -264,7 +262,7 @@ def open_reader() -> Reader:
     try:
         standing = caller.fetch_standing()
     except NotSignedIn:
-        aws = caller.aws  # also raises, unless this user needs no login
+        aws = caller.aws  # of this machine; NotSignedIn again for a caller who needs a login
     else:
         aws = caller.open_aws(standing)
     return Reader(caller, aws, standing, aws.call("sts", "get_caller_identity"), until)

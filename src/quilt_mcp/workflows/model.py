@@ -155,7 +155,6 @@ def create_step(  # noqa: PLR0917 - the arguments of the tool
 def parse_update(
     status: str, message: str | None, result: JSONObject | None, error_message: str | None
 ) -> tuple[StepStatus, JSONObject | None]:
-    """Return the status and the result of an update."""
     _check_text("message", message, TEXT_LENGTH)
     _check_text("error_message", error_message, TEXT_LENGTH)
     if error_message is not None and status != "failed":

@@ -238,7 +238,6 @@ class WorkflowDeletion(TypedDict):
 
 
 def report(workflow: Workflow) -> WorkflowReport:
-    """Return the full status of a workflow."""
     steps = workflow["steps"]
     count = Counter(step["status"] for step in steps)
     ready = [one["id"] for one in steps if one["status"] == "pending" and not model.list_unfinished(workflow, one)]

@@ -405,7 +405,6 @@ class WorkflowDatabase:
 
     def __init__(self, settings: WorkflowSettings, *, queue_seconds: float) -> None:
         self._queue_seconds = queue_seconds
-        # SQLite lets waiting connections retry now and then. Without this lock, some would never get their turn.
         self._turn = Lock()
         self._storage = Storage(
             settings.workflows_url,
@@ -466,6 +465,7 @@ class WorkflowDatabase:
 
     @contextmanager
     def _next_turn(self) -> Iterator[None]:
+        """Let threads write to a file in turn: SQLite lets them retry now and then, and some would never get theirs."""
         if self._storage.file is None:
             yield
             return

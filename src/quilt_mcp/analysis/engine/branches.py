@@ -60,18 +60,17 @@ def read_constant(test: ast.expr) -> set[bool]:
 
 
 def find_unreachable_lines(function: ast.FunctionDef, outcomes: Outcomes = read_constant) -> list[int]:
-    """Return the lines below an outcome that a test cannot have, and those behind what leaves their block, sorted."""
+    """Return the lines below an outcome that a test cannot have, and after what leaves their block, sorted."""
     lines: set[int] = set()
     for node in ast.walk(function):
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-            if not isinstance(block, list):
-                continue  # of an expression
-            leaving = next((at for at, one in enumerate(block) if _leaves(one, outcomes)), len(block))
-            if leaving < len(block):
-                lines |= _list_lines(block[leaving + 1 :], below=block[leaving])
+            if isinstance(block, list):  # a lambda and a conditional expression have one expression instead
+                leaving = next((at for at, one in enumerate(block) if _leaves(one, outcomes)), None)
+                lines |= set() if leaving is None else _list_lines(block[leaving + 1 :], after=block[leaving])
         if isinstance(node, ast.If | ast.While):
+            possible = outcomes(node.test)
             for outcome, block in ((True, node.body), (False, node.orelse)):
-                lines |= set() if outcome in outcomes(node.test) else _list_lines(block, below=node.test)
+                lines |= set() if outcome in possible else _list_lines(block, after=node.test)
     return sorted(lines)
 
 
@@ -94,10 +93,10 @@ def _leaves(statement: ast.stmt, outcomes: Outcomes) -> bool:
     return isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue)
 
 
-def _list_lines(block: list[ast.stmt], *, below: ast.stmt | ast.expr) -> set[int]:
-    """Return the lines of statements without the one that `below` ends on, because it is not dead."""
+def _list_lines(block: list[ast.stmt], *, after: ast.stmt | ast.expr) -> set[int]:
+    """Return the lines of statements without the one on which `after` ends, which is not dead."""
     ends = [(one.lineno, one.end_lineno or one.lineno) for one in block]
-    return {line for start, end in ends for line in range(start, end + 1)} - {below.end_lineno}
+    return {line for start, end in ends for line in range(start, end + 1)} - {after.end_lineno}
 
 
 _MARK = "_branch_taken"

@@ -130,6 +130,8 @@ def are_versions_of_method(old: Loaded | None, new: Loaded, first: Subject, seco
     kinds = {first.kind, second.kind}
     if old is None or mine is None or other is None or mine is other or not kinds <= {"method", "property"}:
         return False
+    if any(isinstance(vars(base).get("__new__"), BuiltinMethodType) for base in other.__mro__ if base is not object):
+        return False  # its objects have content besides their attributes, such as the items of a named tuple
     layout = _describe_layout(old.tree, mine)
     if layout is None or layout != _describe_layout(new.tree, other) or _refers_to_itself(new.tree, other):
         return False
@@ -164,17 +166,17 @@ def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
     return False
 
 
-def give_old_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
-    """Return the arguments with an object of the old class, which has the attributes of the new one.
+def give_old_object(arguments: BoundArguments, old_method: Subject) -> BoundArguments:
+    """Return the arguments with an object of the old method's class, which has the attributes of the new object.
 
-    `Undecided`: it is an object of a subclass.
+    `Undecided`: the new object is one of a subclass.
     """
-    name, value = next(iter(arguments.arguments.items()))
-    if first.owner is None or type(value).__qualname__ != first.owner.__qualname__:
+    name, new = next(iter(arguments.arguments.items()))
+    if old_method.owner is None or type(new).__qualname__ != old_method.owner.__qualname__:
         raise Undecided
-    old: object = object.__new__(first.owner)
-    for attribute, one in read_attributes(value).items():
-        object.__setattr__(old, attribute, one)
+    old: object = object.__new__(old_method.owner)  # without the constructor, which could do something else
+    for attribute, value in read_attributes(new).items():
+        object.__setattr__(old, attribute, value)
     return BoundArguments(arguments.signature, {**arguments.arguments, name: old})
 
 
@@ -300,7 +302,7 @@ def _merge_parameters(left: Parameter, right: Parameter) -> Parameter:
         raise AnalysisRefused(
             "SignatureMismatch",
             f"The functions annotate the parameter `{left.name}` with different types. Use the same type. For two"
-            " versions, the constructors, fields and bases of a class must be the same.",
+            " versions, the constructors, fields and bases of a class must be the same, and no base may be built in.",
         )
     return left
 

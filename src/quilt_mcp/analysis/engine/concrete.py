@@ -105,7 +105,6 @@ def _is_shorter(one: float, value: float) -> bool:
 
 
 def _simplify_parts(inner: tuple[Any, ...], value: Any) -> Iterator[Any]:
-    """Yield values with fewer or simpler parts."""
     match value:
         case str():
             yield from _simplify_items([*value], "".join, lambda _, one: _LETTERS.partition(one)[0])
@@ -184,7 +183,7 @@ class ConcreteSearch:
     _reached: set[object] = field(default_factory=set)
     _inside: deque[BoundArguments] = field(default_factory=lambda: deque(maxlen=_INSIDE))
     _outside: bool = False
-    _cut: list[BoundArguments] = field(default_factory=list)  # of the run that the last deadline interrupted
+    _interrupted: list[BoundArguments] = field(default_factory=list)  # of the run that the last deadline interrupted
     _taken: list[object] = field(default_factory=list)
 
     def try_all(self, arguments: Iterable[BoundArguments], deadline: float, longest: float = LONGEST_RUN) -> End | None:
@@ -194,10 +193,10 @@ class ConcreteSearch:
 
         `longest` is the CPU time after which a run is interrupted.
         """
-        for one in chain(self._cut[:], arguments):
+        for one in chain(self._interrupted[:], arguments):
             if time.perf_counter() > deadline:
                 return None
-            self._cut.clear()
+            self._interrupted.clear()
             end = self._try_one(one, deadline, longest)
             if end:
                 return end
@@ -216,7 +215,7 @@ class ConcreteSearch:
         if (judgement.stop or self.found.runs % _STATE_EVERY == 0) and self.watch.state() != self.before:
             return End.UNSTABLE
         if judgement.stop:
-            return self.accept(arguments, judgement)
+            return self.confirm(arguments, judgement)
         self.watch.on_judgement(arguments, judgement)
         if judgement.outside:
             self._outside = True
@@ -229,7 +228,7 @@ class ConcreteSearch:
     def _judge(
         self, arguments: BoundArguments, deadline: float, longest: float = LONGEST_RUN, lines: set[int] | None = None
     ) -> Judgement:
-        """Return the judgement, or note why there is none."""
+        """Return the judgement. If there is none, note why, and raise."""
         run = ConcreteRun(deadline, longest, lines)
         self.found.runs += 1
         self._move_addresses()
@@ -237,8 +236,8 @@ class ConcreteSearch:
             try:
                 return self.program(run, run.copy(arguments))
             except (Undecided, Interrupted, RecursionError) as error:
-                if isinstance(error, Interrupted) and time.perf_counter() > deadline:
-                    self._cut.append(arguments)
+                if isinstance(error, Interrupted) and time.perf_counter() > deadline:  # `try_all` repeats the run
+                    self._interrupted.append(arguments)
                     raise
                 self.doubtful = True
                 note_exception(error)
@@ -246,7 +245,7 @@ class ConcreteSearch:
                     self.found.causes.add(_NO_JUDGEMENT)
                 raise
 
-    def accept(self, arguments: BoundArguments, judgement: Judgement) -> End:
+    def confirm(self, arguments: BoundArguments, judgement: Judgement) -> End:
         """Note arguments that stop the exploration, if other runs of them have the same judgement."""
         until = time.perf_counter() + _REPLAY_SECONDS
         for number in range(_REPLAYS):

@@ -179,7 +179,7 @@ class Scope:
 
     literals: Literals = field(default_factory=Literals)  # the constants of the code
     loops: bool = True  # whether a large argument can make the code run for long
-    held: str | None = None  # why nothing can be claimed about all arguments, or None
+    obstacle: str | None = None  # why nothing can be claimed about all arguments, or None
     # whether the result of a call with these arguments can depend on the process
     unsure: Callable[[BoundArguments], bool] = lambda _: False
     seed: int = 0  # of the random values
@@ -198,7 +198,7 @@ class Exploration:
     runs: int = 0  # number of runs in plain Python with boundary values and random values
     members: bool = False  # whether the runs were with all arguments of the types
     complete: bool = False  # whether all paths were decided, although nothing is claimed
-    held: str | None = None  # why nothing can be claimed, also if all paths were decided
+    obstacle: str | None = None  # why nothing can be claimed, also if all paths were decided
     causes: Causes = field(default_factory=Causes)  # why paths stayed undecided
     kinds: frozenset[Hashable] = frozenset()  # for End.ALL_PATHS, the kinds of the judgements
     arguments: BoundArguments | None = None  # for End.STOPPED, the concrete arguments

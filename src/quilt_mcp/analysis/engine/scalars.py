@@ -243,7 +243,6 @@ class Drawer:
         return "".join(self.random.choice(alphabet) for _ in range(self.draw_length()))
 
     def draw_length(self) -> int:
-        """Return a length of a text or container."""
         wanted = [one for one in self._literals.integers if 0 < one <= _LENGTHS[-1] * 2]
         return self.random.choice((*_LENGTHS, *wanted[:8]))
 

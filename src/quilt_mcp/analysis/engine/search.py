@@ -57,7 +57,7 @@ _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
 _CHANGED_RUNS, _RUNS = 200, 80
 _QUICK_SECONDS = 0.3
 _MOST_MEMBERS = 1_000
-_CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
+_ONLY_CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
 _MISSED = "A run with concrete values has a result that the analyser found on no path."
 _UNWATCHED, _ANYTHING = Watch(), Scope()
 
@@ -82,18 +82,18 @@ class _Explorer:
         chance = Random(scope.seed)  # noqa: S311 - it protects nothing
         self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
         self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
-        self._held = _find_reason(signature, self._candidates, scope)  # why nothing may be claimed, if so
+        self._obstacle = _find_obstacle(signature, self._candidates, scope)  # why nothing may be claimed, if so
         self._is_plain = has_only_plain_values(signature)
 
     def run(self) -> Exploration:
         found = self._found
         found.end = self._try_members() or self._search()
-        if found.end is End.ALL_PATHS and not self._held and not self._is_plain:
+        if found.end is End.ALL_PATHS and not self._obstacle and not self._is_plain:
             found.end = self._refute(share, SHARED)
-        if found.end is End.ALL_PATHS and not self._held and self._scope.with_bools:
+        if found.end is End.ALL_PATHS and not self._obstacle and self._scope.with_bools:
             found.end = self._refute(give_bools, AS_BOOL)
-        if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._held:
-            found.complete, found.held = found.end is End.ALL_PATHS, self._held
+        if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._obstacle:
+            found.complete, found.obstacle = found.end is End.ALL_PATHS, self._obstacle
             found.end = End.UNDECIDED
         elif found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments):
             found.end = End.UNDECIDED
@@ -119,7 +119,7 @@ class _Explorer:
         few = [one for one in islice(changed, _CHANGED_RUNS) if not self._scope.loops or is_harmless(one)]
         end = self._concrete.compare(few, self._moment(1))
         if end is End.STOPPED:
-            self._held = reason  # all paths are decided, and `run` claims nothing
+            self._obstacle = reason  # all paths are decided, and `run` claims nothing
             return End.ALL_PATHS
         return end
 
@@ -129,7 +129,7 @@ class _Explorer:
 
     def _try_members(self) -> End | None:
         """Try all arguments, if they are few. Then no path is left. Return None if they are many."""
-        if self._held:
+        if self._obstacle:
             return None
         members = self._candidates.list_all(_MOST_MEMBERS)
         if members is None:
@@ -150,50 +150,49 @@ class _Explorer:
 
     def _search(self) -> End:
         return (
-            self._begin(_QUICK_RUNS)
+            self._try_boundaries()
+            or self._try_random(_QUICK_RUNS)
             or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - self._budget.first - _LAST)))
-            or self._begin(_MORE_RUNS)
+            or self._try_random(_MORE_RUNS)
             or self._follow_paths(self._moment(1 - _LAST) - time.perf_counter())
             or self._finish()
         )
 
-    def _begin(self, runs: int) -> End | None:
-        """Try boundary values and random values in the first part of the time."""
-        concrete, deadline = self._concrete, self._moment(self._budget.first)
-        if runs == _QUICK_RUNS:  # the first time
-            edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
-            end = concrete.try_all(sorted(edges, key=rank_size), deadline)
-            if end:
-                return end
-        end = concrete.try_all(concrete.draw(runs, harmless=self._scope.loops), deadline)
+    def _try_boundaries(self) -> End | None:
+        edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
+        return self._concrete.try_all(sorted(edges, key=rank_size), self._moment(self._budget.first))
+
+    def _try_random(self, runs: int) -> End | None:
+        drawn = self._concrete.draw(runs, harmless=self._scope.loops)
+        end = self._concrete.try_all(drawn, self._moment(self._budget.first))
         self._watch.on_progress(self._found)
         return end
 
     def _follow_paths(self, seconds: float) -> End | None:
-        """Follow symbolic paths for some time. Return None if there is more to do."""
+        """Follow symbolic paths for some time. Return the end of the exploration, or None if it goes on."""
         try:
             end = self._symbolic.follow(max(0.0, seconds), self._budget)
         except NoArguments:
             if not self._candidates.usable:
                 raise
-            self._symbolic.end = end = End.UNDECIDED
-            self._found.causes.add(_CONCRETE)
+            self._symbolic.end = end = End.UNDECIDED  # also that of the exploration, if concrete values find nothing
+            self._found.causes.add(_ONLY_CONCRETE)
         self._concrete.corpus.extend(self._symbolic.take_arguments())
         self._watch.on_progress(self._found)
         if end is End.STOPPED and self._found.arguments and self._found.judgement:
-            return self._concrete.accept(self._found.arguments, self._found.judgement)
+            return self._concrete.confirm(self._found.arguments, self._found.judgement)
         if end is End.ALL_PATHS:
-            return self._doubt()
+            return self._challenge_claim()
         return end if end in {End.UNSTABLE, End.ENOUGH} else None
 
-    def _doubt(self) -> End:
-        """Try to refute what holds on all paths."""
+    def _challenge_claim(self) -> End:
+        """Try to refute what holds on all paths with concrete values."""
         concrete, deadline = self._concrete, self._moment(1)
         large = (one for one in self._candidates.make_boundaries() if self._scope.loops and not is_harmless(one))
         end = (
             concrete.try_all(concrete.vary_corpus(12), deadline)
             or concrete.try_all(islice(concrete.draw(_CLAIM_RUNS, harmless=False), _CLAIM_RUNS), deadline)
-            or concrete.try_all(large, deadline)  # `_begin` has tried the others
+            or concrete.try_all(large, deadline)  # `_try_boundaries` has tried the others
         )
         if end:
             return end
@@ -218,10 +217,10 @@ class _Explorer:
         )
 
 
-def _find_reason(signature: Signature, candidates: Candidates, scope: Scope) -> str | None:
+def _find_obstacle(signature: Signature, candidates: Candidates, scope: Scope) -> str | None:
     """Return why nothing can be claimed about all arguments, or None."""
-    if scope.held:
-        return scope.held
+    if scope.obstacle:
+        return scope.obstacle
     if not all(map(accepts_default, signature.parameters.values())):
         return "a default value does not have the type of its parameter"
     if not candidates.usable:

@@ -376,7 +376,6 @@ def evaluate(text: str, names: Names) -> object:
 
 
 def shorten(text: str) -> str:
-    """Return the text, cut to TEXT_LENGTH characters."""
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
 
 
@@ -504,14 +503,14 @@ def write_violation(subject: Subject, arguments: BoundArguments, code: Code, cla
     defaults = {one.name: one.default for one in left_out if one.default is not Parameter.empty}
     try:
         variables = _name_variables(subject, arguments)
-        known = {**dict.fromkeys(defaults), **variables}
-        condition = _PlainClause(clause, {name: one or name for name, one in known.items()})
+        known = {name: name for name in defaults} | variables
+        condition = _PlainClause(clause, known)
         for name in sorted(condition.others & code.names.keys()):
             text.use(code.module_name, name)
         lines = [f"{variables[name]} = {text.writer.write(one)}" for name, one in arguments.arguments.items()]
         lines += [f"{name} = {text.writer.write(one)}" for name, one in defaults.items() if name in condition.used]
         for name in sorted(condition.old & known.keys()):
-            lines.append(f"old_{name} = {text.use('copy', 'deepcopy')}({known[name] or name})")
+            lines.append(f"old_{name} = {text.use('copy', 'deepcopy')}({known[name]})")
         lines += [f"result = {_write_call(text, subject, arguments, variables)}", f"assert {condition.text}"]
         return text.finish(f"{_plain(subject.name)}_keeps_its_contract", lines)
     except (Unwritable, SyntaxError, ValueError, RecursionError):
@@ -560,7 +559,7 @@ def write_difference(
         if kind == "arguments":
             lines = _compare_arguments(text, subjects, arguments, old_module)
         else:
-            one = _write_side(text, left, arguments, old_module)
+            one = _write_call_of_version(text, left, arguments, old_module)
             lines = [_ASSERTIONS[kind].format(one, _write_call(text, right, arguments))]
         text.helpers += {"exception": [_OUTCOME], "text": [_TEXT_OF_OUTCOME]}.get(kind, [])
         name = "is_unchanged" if old_module else f"and_{_plain(right.name)}_agree"
@@ -577,28 +576,30 @@ def _compare_arguments(
     for subject, prefix, module in zip(subjects, ("left", "right"), (old_module, None), strict=True):
         variables = {name: f"{prefix}_{name}" for name in arguments.arguments}
         lines += [f"{variables[name]} = {text.writer.write(one)}" for name, one in arguments.arguments.items()]
-        lines.append(_write_side(text, subject, arguments, module, variables))
+        lines.append(_write_call_of_version(text, subject, arguments, module, variables))
         sides.append(f"({', '.join(variables.values())},)")
     if text.writer.used_sequence:
         raise Unwritable  # the test would make two functions, which are never equal
     return [*lines, f"assert {sides[0]} == {sides[1]}"]
 
 
-def _write_side(
+def _write_call_of_version(
     text: _Text,
     subject: Subject,
     arguments: BoundArguments,
     old_module: str | None,
     variables: Mapping[str, str] | None = None,
 ) -> str:
-    """Return a call of the first function, which can be in the module of the old version."""
-    if old_module is None or subject.kind in {"method", "property"}:
-        text.old_class = (type(arguments.args[0]), old_module) if old_module else None
+    """Return a call of a function. With `old_module`, of its old version, which is in that module."""
+    if old_module is None:
+        return _write_call(text, subject, arguments, variables)
+    if subject.kind in {"method", "property"}:  # the object makes the call one of the old version
+        text.old_class = (type(arguments.args[0]), old_module)
         written = _write_call(text, subject, arguments, variables)
         text.old_class = None
         return written
-    first, dot, rest = subject.name.partition(".")
-    called = text.use(old_module, first, f"old_{first}") + dot + rest
+    outer, dot, rest = subject.name.partition(".")  # of a static method or class method, the class
+    called = text.use(old_module, outer, f"old_{outer}") + dot + rest
     return f"{called}({_write_arguments(text, arguments, variables)})"
 
 

@@ -100,7 +100,6 @@ class Check:
     has_invariants: bool = False  # whether a class of the code has some. A call keeps them for its arguments.
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
-        """Call the function and judge whether it satisfies this condition."""
         old = run.copy(arguments)
         if not meets(run, self.pre, arguments):
             return Judgement("precondition", outside=True)

@@ -65,8 +65,8 @@ class Task:
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
         state = partial(take_state, *self.loaded.modules)
         watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
-        held = find_reason(tree) or find_state(subject.signature, self.loaded)
-        scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed, with_bools)
+        obstacle = find_reason(tree) or find_state(subject.signature, self.loaded)
+        scope = Scope(find_literals(tree), has_loops(tree), obstacle, find_unsure(tree), self.seed, with_bools)
         if self.replay:
             return self.replay.explore(program, subject.signature, budget.seconds, watch, scope)
         try:
@@ -104,8 +104,8 @@ class Task:
         together = Causes()
         for explored in explorations:
             together.found |= explored.causes.found
-            if explored.held:
-                together.add(f"{explored.held[0].upper()}{explored.held[1:]}.")
+            if explored.obstacle:
+                together.add(f"{explored.obstacle[0].upper()}{explored.obstacle[1:]}.")
         lines = map_lines(self.loaded.source, self.loaded.tree) if together.found else {}
         return together.to_json(lines)[:MOST_CAUSES]
 
@@ -121,8 +121,8 @@ class Task:
 def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> str:
     """Return why the first undecided exploration decided nothing, and what can help."""
     explored = next(one for one in explorations if one.end is not End.ALL_PATHS)
-    if explored.held:
-        return f"Nothing is claimed, because {explored.held}. Concrete values were tried too."
+    if explored.obstacle:
+        return f"Nothing is claimed, because {explored.obstacle}. Concrete values were tried too."
     is_slow = any(reason in SLOW_PATH.values() for _, _, reason in explored.causes.found)
     return {
         End.TIME: "The analysis reached its time limit. Raise timeout_seconds, or bound loops and lengths.",

@@ -141,7 +141,6 @@ class Logger:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def getChild(self, suffix: str) -> "Logger":  # noqa: N802 - the name in the library
-        """Return the logger below this one."""
         return get_logger(suffix if self.name == _ROOT else f"{self.name}.{suffix}")
 
 

@@ -308,7 +308,6 @@ class Submission:
 
 
 def admit_request(request: Request, policy: Policy) -> Submission:
-    """Check everything that a request submits."""
     texts = {find_module_name(key): text for key, text in request.get("files", {}).items()}
     files = {name: text for name, text in texts.items() if name is not None}
     old = request.get("old_code")
@@ -351,16 +350,24 @@ def _load(submission: Submission, report: Report) -> Loaded:
     loaded = Loaded(module, code.source, code.tree, report, files.modules, other_trees=trees, changes=changes)
     if older is None:
         return loaded
-    # the versions share what is the same in both: otherwise the classes of the arguments would differ
-    shared = find_unchanged(older.tree, code.tree) - {
-        node.name for node in code.tree.body if isinstance(node, ast.FunctionDef)
-    }
+    old = _load_older(older, loaded, files, policy)
+    return replace(loaded, old=old, shares_changed=_changes_shared_files(submission.files, code, older))
+
+
+def _load_older(older: Admitted, newer: Loaded, files: ProjectFiles, policy: Policy) -> Loaded:
+    """Load the older version. It shares what is the same in both: else the classes of the arguments would differ."""
+    functions = {node.name for node in newer.tree.body if isinstance(node, ast.FunctionDef)}
+    shared = find_unchanged(older.tree, newer.tree) - functions
     source = ast.unparse(remove_definitions(older.tree, shared)) + "\n"
-    names = {name: vars(module)[name] for name in shared if name in vars(module)}
-    old_module = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
+    names = {name: vars(newer.module)[name] for name in shared if name in vars(newer.module)}
+    module = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
     files.load_imports(older.tree)
-    sys.modules[MODULE_NAME] = module
-    used_once = (find_imports(older.tree) ^ find_imports(code.tree)) & submission.files.keys()
-    starts = [code.tree, older.tree, *(submission.files[name].tree for name in used_once)]
-    shares_changed = bool(submission.files) and any(map(changes_imported, starts))
-    return replace(loaded, old=Loaded(old_module, source, older.tree, report), shares_changed=shares_changed)
+    sys.modules[MODULE_NAME] = newer.module  # loading has put the older one there
+    return Loaded(module, source, older.tree, newer.report)
+
+
+def _changes_shared_files(files: Mapping[str, Admitted], code: Admitted, older: Admitted) -> bool:
+    """Return whether a version, or a file that only one of them imports, changes values of files when it starts."""
+    of_one = (find_imports(older.tree) ^ find_imports(code.tree)) & files.keys()
+    trees = [code.tree, older.tree, *(files[name].tree for name in of_one)]
+    return bool(files) and any(map(changes_imported, trees))

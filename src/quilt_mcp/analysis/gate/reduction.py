@@ -255,7 +255,6 @@ def _runs(node: ast.AST, unseen: frozenset[str]) -> bool:
 
 
 def _computes(node: ast.AST, unseen: frozenset[str]) -> bool:
-    """Return whether an expression runs code."""
     match node:
         case ast.Call():
             is_harmless = read_last_name(node.func) in _HARMLESS and all(one.arg != "key" for one in node.keywords)

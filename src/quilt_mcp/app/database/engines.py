@@ -94,10 +94,11 @@ class Migrations:
         key = PrimaryKeyConstraint(number, name=f"{self.version_table}_pkc")
         versions = Table(self.version_table, MetaData(), number, key)
         versions.create(connection, checkfirst=True)
-        found, revisions = connection.scalar(select(number)), list(self.steps)
-        for revision in revisions[revisions.index(found) + 1 if found else 0 :]:
+        current, revisions = connection.scalar(select(number)), list(self.steps)
+        done = revisions.index(current) + 1 if current else 0
+        for revision in revisions[done:]:
             self.steps[revision](connection)
-        connection.execute(delete(versions))
+        connection.execute(delete(versions))  # the table has one row: the newest revision
         connection.execute(insert(versions).values(version_num=self.newest))
 
     def find_schema(self, connection: Connection, tables: Collection[str], schema: str | None = None) -> Schema | None:

@@ -105,7 +105,7 @@ def open_account(company: Company, age: Age = "today") -> Iterator[Account]:
         _create_buckets(company)
         _create_databases(company, without=() if age == "today" else (f"quilt-{company.stack_name}-icebergdatabase",))
         _create_work_groups(company)
-        if age >= "2024-10":
+        if age >= "2024-10":  # compared as texts, of which "today" is the last
             _create_tabulator(company)
         _create_queries(company, datetime.now(UTC).replace(microsecond=0))
         with enable_iam_authentication():

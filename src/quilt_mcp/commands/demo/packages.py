@@ -18,12 +18,8 @@ JSON = dict[str, object]
 T = TypeVar("T")
 
 
-def write_manifest(bucket: Bucket, revision: Revision) -> str:
-    """Return the manifest of a revision, in the form of quilt3: a line for the package, and one for each file."""
-    return "".join(f"{json.dumps(line)}\n" for line in _list_lines(bucket, revision))
-
-
-def _list_lines(bucket: Bucket, revision: Revision) -> Iterator[JSON]:
+def _make_manifest(bucket: Bucket, revision: Revision) -> Iterator[JSON]:
+    """Yield the lines of a manifest, in the form of quilt3: one for the package, and one for each file."""
     head: JSON = {"version": "v0", "message": revision.message, "created": revision.created}
     if revision.user_meta is not None:
         head["user_meta"] = dict(revision.user_meta)
@@ -43,7 +39,7 @@ def _list_lines(bucket: Bucket, revision: Revision) -> Iterator[JSON]:
 
 def compute_hash(bucket: Bucket, revision: Revision) -> str:
     """Return the top hash, as quilt3 computes it: it does not depend on where the files are."""
-    lines = ({key: value for key, value in line.items() if key != PLACES} for line in _list_lines(bucket, revision))
+    lines = ({key: value for key, value in line.items() if key != PLACES} for line in _make_manifest(bucket, revision))
     text = "".join(json.dumps(line, sort_keys=True, separators=(",", ":")) for line in lines)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -54,7 +50,8 @@ def store_packages(bucket: Bucket) -> dict[str, str]:
     for package in bucket.packages:
         for revision in package.revisions:
             top_hash = compute_hash(bucket, revision)
-            stored[f"{MANIFESTS}/{top_hash}"] = write_manifest(bucket, revision)
+            manifest = _make_manifest(bucket, revision)
+            stored[f"{MANIFESTS}/{top_hash}"] = "".join(f"{json.dumps(line)}\n" for line in manifest)
             stored[f"{POINTERS}/{package.name}/{revision.created}"] = top_hash
             stored[f"{POINTERS}/{package.name}/latest"] = top_hash
     return stored

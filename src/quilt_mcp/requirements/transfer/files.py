@@ -149,7 +149,7 @@ class RecordReader:
 
     def __init__(self, file: BinaryIO, form: Format, *, parse: Parse = parse_record) -> None:
         self._file, self._form, self._parse = file, form, parse
-        self._row_start = 0
+        self._record_start = 0  # of the line or row that is being read, in bytes
         self._has_open_end = False  # the last line has no line break: the file ends there, or was cut off there
         self.bytes_read = 0
 
@@ -166,7 +166,7 @@ class RecordReader:
 
     def _read_json_lines(self) -> Iterator[Numbered | Refused]:
         for number, raw in self._read_raw():
-            self._row_start = self.bytes_read
+            self._record_start = self.bytes_read
             if raw.strip():
                 yield _parse_json(number, raw, self._parse)
 
@@ -193,7 +193,7 @@ class RecordReader:
         line = 1
         try:
             for cells in rows:
-                self._row_start = self.bytes_read
+                self._record_start = self.bytes_read
                 if columns is None or any(cells) or len(cells) > columns:
                     yield line, cells
                 columns = len(cells) if columns is None else columns
@@ -207,7 +207,7 @@ class RecordReader:
             ) from error
 
     def _read_raw(self) -> Iterator[tuple[int, bytes]]:
-        self._row_start = self.bytes_read
+        """Yield each line with its number. The caller notes where the next record starts: a row can have several."""
         for number in itertools.count(1):
             raw = self._file.readline(RECORD_BYTES + 1)
             if not raw:
@@ -216,7 +216,7 @@ class RecordReader:
                 _check_encoding(raw)
             self.bytes_read += len(raw)
             self._has_open_end = not raw.endswith(b"\n")
-            if self.bytes_read - self._row_start > RECORD_BYTES:
+            if self.bytes_read - self._record_start > RECORD_BYTES:
                 raise UnreadableFile(
                     number, f"The line or row has more than {RECORD_BYTES:,} bytes. Shorten it. {_NOT_READ}"
                 )
@@ -293,7 +293,6 @@ def _check_header(header: list[str]) -> None:
 
 
 def parse_numbered(line: int, fields: object, parse: Parse) -> Numbered | Refused:
-    """Validate the fields of a record."""
     try:
         return Numbered(line, parse(fields))
     except InvalidRecord as error:

@@ -195,7 +195,6 @@ class LinkResolver:
         return is_complete and self.rejections.count == before
 
     def _set_authors(self, records: list[Spooled], author: str | None) -> None:
-        """Set the author of records without one."""
         for record in records:
             field = find_author(record.values["kind"])
             if field is None or field in record.values:

@@ -216,7 +216,6 @@ FieldValues: TypeAlias = dict[str, Any]
 
 
 def parse_record(fields: object) -> FieldValues:
-    """Validate a record. Return its values."""
     values = _validate(_RECORDS, fields)
     _require([*_move_title(values), *_check_parent(values, is_needed=True)])
     return values

@@ -29,8 +29,8 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
 )
 
 _CONTENT = ("REQ-IF", "CORE-CONTENT", "REQ-IF-CONTENT")
-_OF_TYPES = {"DATATYPES", "SPEC-TYPES"}
-_CONTAINERS = {*_OF_TYPES, "SPEC-OBJECTS", "SPEC-RELATIONS", "SPECIFICATIONS"}
+_TYPE_CONTAINERS = {"DATATYPES", "SPEC-TYPES"}
+_CONTAINERS = {*_TYPE_CONTAINERS, "SPEC-OBJECTS", "SPEC-RELATIONS", "SPECIFICATIONS"}
 _HEADER = ("REQ-IF", "THE-HEADER")
 _TYPES = {"SPEC-OBJECT-TYPE", "SPEC-RELATION-TYPE", "SPECIFICATION-TYPE", "RELATION-GROUP-TYPE"}
 _IN_PLACES = {"CHILDREN", "SPEC-HIERARCHY"}
@@ -109,31 +109,34 @@ class Structure:
     _own_kinds: dict[str, str | None] = field(default_factory=dict)
     _own_places: set[str] = field(default_factory=set)
     _project_names: set[str] = field(default_factory=set)
-    _has_content: bool = False
+    _uses_types: bool = False
 
     def open(self, around: tuple[str, ...], element: Element) -> bool:
-        """Return whether an element is read as a whole. Note where the hierarchy goes down."""
+        """Return whether an element is read as a whole, not part by part. Note where the hierarchy goes down."""
         if not around:
             self._root = element.name
         if around[:3] != _CONTENT:
             return around == _HEADER or element.name == "TOOL-EXTENSIONS"
         match around[3:]:
-            case ():
-                self.types_follow |= self._has_content and element.name in _OF_TYPES
-                self._has_content |= element.name in _CONTAINERS - _OF_TYPES
+            case ():  # the element is directly in the content
+                self.types_follow |= self._uses_types and element.name in _TYPE_CONTAINERS
+                self._uses_types |= element.name in _CONTAINERS - _TYPE_CONTAINERS
                 return element.name not in _CONTAINERS
             case ("SPECIFICATIONS",) if element.name == "SPECIFICATION":
-                identifier = self._identify(element)
-                self._places.append(_Place(identifier))
-                if before := self.lines.get(identifier):
-                    self._refuse_duplicate(element.line, before)
-                self.names[identifier], self.lines[identifier] = _find_name(element) or "Specification", element.line
+                self._open_specification(element)
                 return False
             case ("SPECIFICATIONS", *_):
                 if element.name == "SPEC-HIERARCHY":
                     self._places.append(_Place(""))  # its object follows
                 return element.name not in _IN_PLACES
         return True
+
+    def _open_specification(self, element: Element) -> None:
+        identifier = self._identify(element)
+        self._places.append(_Place(identifier))
+        if before := self.lines.get(identifier):
+            self._refuse_duplicate(element.line, before)
+        self.names[identifier], self.lines[identifier] = _find_name(element) or "Specification", element.line
 
     def close(self, around: tuple[str, ...], element: Element) -> None:
         match element.name:
@@ -350,7 +353,7 @@ class Structure:
         for child in place.children:
             if child in self.parents:
                 self.skipped["second place of an object in the hierarchy"] += 1
-            # not the first in the file, because other tools change the order of the specifications
+            # the first by identifier, not the first in the file, because other tools change their order
             if specification < self._specifications.get(child, "\U0010ffff"):
                 self.parents[child], self._specifications[child] = place.own, specification
         if self._places:

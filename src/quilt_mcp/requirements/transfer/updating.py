@@ -117,11 +117,12 @@ class Deleter:
         return [_relationships[name].in_(inside) for name in ("source_requirement_id", "target_requirement_id")]
 
     def _delete(self, kind: str, rows: list[AnyRow]) -> None:
+        """Delete rows, or reject those that others refer to: an import with rejections is rolled back at its end."""
         table = metadata.tables[TABLES[kind]]
-        names = {row.id: row[-1] for row in rows}
+        names = {row.id: row[-1] for row in rows}  # the last column is the name, or else the ID again
         for column in _REFERRERS[kind]:
-            found = self.connection.execute(select(column).where(column.in_(list(names))).distinct())
-            for (row_id,) in found.all():
+            referred = self.connection.execute(select(column).where(column.in_(list(names))).distinct())
+            for (row_id,) in referred.all():
                 self._reject(kind, names[row_id], column)
         self.connection.execute(delete(table).where(table.c.id.in_(list(names))))
         for name in names.values():

@@ -370,7 +370,7 @@ class RequestCallers:
         self._callers: TTLCache[bytes, Caller] = TTLCache(max_callers, seconds)
         self._lock = threading.Lock()
         self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
-        self._search = StackSearch(settings.catalog_url, None, FIX_SERVER, self._catalogs)
+        self._search = StackSearch(settings.catalog_url, registry_url=None, actions=FIX_SERVER, catalogs=self._catalogs)
 
     def get(self, who: Identity, token: str | None) -> Caller:
         stack, problem = self._find_stack()

@@ -316,7 +316,7 @@ def _reserve_file(path: Path) -> Iterator[Path]:
 def _write_reserved(reserved: Path, path: Path, content: str) -> None:
     """Overwrite a reserved file, and move it to its place."""
     with _explain_write(path):
-        with reserved.open("r+b") as file:
+        with reserved.open("r+b") as file:  # keeps the reserved space until the content is in it
             file.write(content.encode())
             file.truncate()
             file.flush()

@@ -169,9 +169,10 @@ class AthenaAnswers(Behaving, AthenaResponse):
         super()._authenticate_and_authorize_normal_action(resource)
 
     def _determine_resource(self) -> str:
+        """Return the resource on which the action needs rights: a catalog, or a workgroup, such as that of a query."""
         if self._get_action() == "ListWorkGroups":
             return "*"
-        if catalog := self._get_param("CatalogName") or self._get_param("Name"):
+        if catalog := self._get_param("CatalogName") or self._get_param("Name"):  # of GetDataCatalog
             return self._arn("datacatalog", catalog)
         query_id, *_ = self._get_param("QueryExecutionIds") or [""]
         execution = self.athena_backend.executions.get(query_id)

@@ -102,12 +102,13 @@ class S3Answers(Behaving, S3Response):
             self.data["Action"] = "ListBucket"
 
     def _refuse_missing_key(self, key: str, *, is_put: bool = False) -> None:
-        """Raise the response to a request for a missing key. It tells only who may list that the key is missing."""
+        """Raise the response to a request for a missing key. Only who may list the bucket learns that it is missing."""
         sender, arn = self._sender, f"arn:aws:s3:::{self.bucket_name}"
-        documented = HTTPStatus.NOT_FOUND if sender.decide(LIST_BUCKET, arn) == "allowed" else HTTPStatus.FORBIDDEN
-        lists_a_prefix = sender.decide(LIST_BUCKET, arn, with_conditions=False) == "allowed"
-        undocumented = documented is HTTPStatus.FORBIDDEN and (is_put or lists_a_prefix)
-        status = self.behaviour.missing_key_status if undocumented else documented
+        may_list = sender.decide(LIST_BUCKET, arn) == "allowed"
+        may_list_some = sender.decide(LIST_BUCKET, arn, with_conditions=False) == "allowed"  # such as one prefix
+        status = HTTPStatus.NOT_FOUND if may_list else HTTPStatus.FORBIDDEN
+        if not may_list and (is_put or may_list_some):
+            status = self.behaviour.missing_key_status  # it is not documented
         if status is HTTPStatus.NOT_FOUND:
             raise MissingKey(key=key)
         raise BucketAccessDeniedError(bucket=self.bucket_name)
