@@ -148,10 +148,10 @@ def test_the_home_of_an_unknown_user_does_not_exist(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_a_file_that_cannot_be_written_stops_the_start(transport: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--transport", "http", "--port", "0"]], ids=["stdio", "http"])
+def test_a_file_that_cannot_be_written_stops_the_start(options: list[str], tmp_path: Path) -> None:
     environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(tmp_path / "missing" / "audit.jsonl")}
-    command = [executable(), "serve", "--transport", transport, "--port", "0"]
+    command = [executable(), "serve", *options]
     ran = subprocess.run(
         command, check=False, env=environment, capture_output=True, text=True, timeout=SECONDS, input=""
     )
