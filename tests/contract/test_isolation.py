@@ -64,10 +64,10 @@ AT_ONCE = 16
 """The number of concurrent reads. Clients, server, stack and AWS share one process, so more reads would only wait."""
 VARYING = re.compile(
     r'(?<="aws_expires_at": )(null|"[^"]*")'
-    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}"
+    r"|\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}"
 )
-"""When AWS credentials expire, which is known after the first call to AWS; times; the ids of roles and policies,
-which the stack derives from their names; and the hashes of packages."""
+"""When AWS credentials expire, which is known after the first call to AWS; times and days; the ids of roles and
+policies, which the stack derives from their names; and the hashes of packages."""
 
 INITIALIZE = {
     "jsonrpc": "2.0",
