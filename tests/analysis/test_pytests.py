@@ -6,11 +6,13 @@ from decimal import DecimalException
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from weakref import ref
 
 import pytest
 from crosshair import type_repo
 from crosshair.core import iter_types
 
+from quilt_mcp.analysis.engine.domains import create
 from quilt_mcp.analysis.engine.source_text import Code, write_violation
 from quilt_mcp.analysis.engine.subjects import find_subject
 from quilt_mcp.analysis.messages import MODULE_NAME
@@ -417,3 +419,8 @@ async def test_module_name_is_the_one_in_the_request(sandbox: Sandbox, tmp_path:
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: ASYNC221 - nothing else runs
     assert run.returncode == 1, run.stdout
     assert "1 failed" in run.stdout
+
+
+def test_objects_that_were_made_are_not_kept() -> None:
+    made = ref(create(type("Large", (), {}), []))
+    assert made() is None

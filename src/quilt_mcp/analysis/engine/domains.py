@@ -21,6 +21,7 @@ from datetime import date, timedelta
 from inspect import Parameter
 from itertools import chain, islice, product, repeat, zip_longest
 from typing import Any, Literal, TypeAlias, Union
+from weakref import ref
 
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
 from quilt_mcp.analysis.engine.subjects import list_invariants
@@ -109,8 +110,9 @@ def _make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequenc
     return make({key(): value() for key, value in pairs})
 
 
-# The objects that this process, which serves one request, made last, with the arguments that they need not show
-MADE: collections.deque[tuple[object, dict[str, object]]] = collections.deque(maxlen=5_000)
+# The objects that this process, which serves one request, made last, with the arguments that they need not show. They
+# can be large, so they are not kept.
+MADE: collections.deque[tuple[ref[object], dict[str, object]]] = collections.deque(maxlen=5_000)
 
 
 def create(cls: type, names: Sequence[str], *values: object) -> object:
@@ -121,7 +123,8 @@ def create(cls: type, names: Sequence[str], *values: object) -> object:
         invariants = list_invariants(cls)
         judged = copy.deepcopy(created) if invariants else created  # they can change it
         if all(one.evaluate({"self": judged}) for one in invariants):
-            MADE.append((created, arguments))
+            with suppress(TypeError):  # of a class with slots, which are its arguments as a rule
+                MADE.append((ref(created), arguments))
             return created
     except Exception as error:  # of the constructor or of an invariant
         raise Unusable from error

@@ -137,7 +137,7 @@ class Writer:
             raise Unwritable  # the attributes do not show all of its state
         arguments = find_arguments(value, attributes)
         if arguments is None:
-            arguments = attributes if self.shows_state else next((one for made, one in MADE if made is value), None)
+            arguments = attributes if self.shows_state else next((one for made, one in MADE if made() is value), None)
         if arguments is None:
             raise Unwritable
         return self.call(cls, **arguments)
