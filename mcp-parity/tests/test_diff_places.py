@@ -180,6 +180,7 @@ def test_an_inventory_without_rows_is_a_contract_of_a_server_without_resources(r
 
 UNREADABLE: list[tuple[Files, str]] = [
     ({"pyproject.toml": "[tool.pytest"}, "pyproject.toml at bad cannot be read: "),
+    ({"pyproject.toml": "tool = 5"}, "pyproject.toml at bad cannot be read: tool is not a table"),
     ({"pytest.ini": "[pytest]\nmcp_golden\n"}, "pytest.ini at bad cannot be read: "),
     ({"pyproject.toml": MOVED.replace("contract", "../contract")}, "git cannot read 'bad': "),
 ]

@@ -42,6 +42,7 @@ USE_ALL_OF_THEIR_TIME = {
     "NaN equals NaN",
     "a float of a product",
     "a set of tuples",
+    "bytes are small numbers",
     "split at a comma and join",
     "unpacking with a limit",
 }

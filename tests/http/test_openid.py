@@ -49,6 +49,7 @@ SECRET = "zq-secret"
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
 CALLBACK = "http://localhost:1234/callback"
 VERIFIER = "v" * 43
+PAIR = RSAKeyPair.generate()
 CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 
 
@@ -56,19 +57,18 @@ class Provider:
     """An OpenID provider that knows one client secret, and can fail."""
 
     def __init__(self) -> None:
-        self.pair = RSAKeyPair.generate()
         self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
         self.metadata: dict[str, Any] = {}
         self.seconds, self.exchanges = 3600, 0
         self.renewals: threading.Barrier | None = None
-        self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
+        self.keys = RSAKey.import_key(PAIR.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.server = LoopbackServer(self._respond, 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
 
     def token(self) -> dict[str, Any]:
         claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + self.seconds}
-        key = RSAKey.import_key(self.pair.private_key.get_secret_value())
+        key = RSAKey.import_key(PAIR.private_key.get_secret_value())
         access = jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
         return {"access_token": access, "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
 

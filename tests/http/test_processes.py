@@ -373,7 +373,7 @@ async def test_no_read_is_lost_or_uncounted_when_a_worker_is_killed_or_all_are_r
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.soak)]
 )
 async def test_workers_end_with_their_parent(number: signal.Signals, status: int, tmp_path: Path) -> None:
-    async with serve_http(tmp_path, "--workers", "2") as server:
+    async with serve_http(tmp_path, "--workers", "1") as server:
         workers = server.workers
         assert await server.stop(number) == status
         await until(lambda: not any(is_running(pid) for pid in workers))

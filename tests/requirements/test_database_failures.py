@@ -71,6 +71,7 @@ def test_a_server_that_does_not_exist(scheme: str, address: str) -> None:
     assert failure.transient
 
 
+@pytest.mark.soak  # libpq waits two seconds at least
 def test_a_server_that_never_responds() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = SecretStr(f"postgresql://user:{PASSWORD}@127.0.0.1:{silent.getsockname()[1]}/db")

@@ -190,7 +190,7 @@ def test_readers_share_one_request_to_a_catalog_that_does_not_respond(
     with SilentServer() as catalog:
         apps.use_settings(
             Settings(
-                read_timeout_seconds=0.5,  # it never answers
+                read_timeout_seconds=0.2,  # it never answers
                 catalog_url=catalog.url if signs_in_over_http else None,
                 local_catalog_url=None if signs_in_over_http else catalog.url,
             )

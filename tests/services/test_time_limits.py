@@ -55,7 +55,7 @@ async def check_requests(server: SilentServer, expected: list[str]) -> None:
 
 @pytest.fixture(autouse=True)
 def short_timeout(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "0.6")  # who is asked is silent
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "0.3")  # who is asked is silent
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import json
 import posixpath
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from configparser import ConfigParser, Error
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -77,11 +78,14 @@ def _read_options(path: str, text: str, revision: str) -> Any:
             options.read_string(text.removeprefix("\ufeff"))
     except (ValueError, Error) as error:
         raise Unreadable(f"{path} at {revision} cannot be read: {' '.join(str(error).split())}") from error
-    for table in _TABLES.get(name, ("pytest",)):
-        if table not in options:
+    for table in (*_TABLES.get(name, ("pytest",)), "ini_options"):
+        if table in options:
+            options = options[table]
+            if not isinstance(options, Mapping):
+                raise Unreadable(f"{path} at {revision} cannot be read: {table} is not a table")
+        elif table != "ini_options":
             return {} if "pytest." in name else None  # a file of pytest alone configures it even without a table
-        options = options[table]
-    return options.get("ini_options", options)
+    return options
 
 
 @dataclass(frozen=True)
