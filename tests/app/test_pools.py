@@ -117,7 +117,7 @@ async def test_the_local_user_can_use_a_whole_pool() -> None:
 
 @pytest.mark.parametrize("end", ["deadline", "disconnect"])
 async def test_a_place_is_free_again_when_its_thread_ends(end: str) -> None:
-    async with desk(deadline=0.2 if end == "deadline" else 600.0) as one:
+    async with desk(deadline=0.1 if end == "deadline" else 600.0) as one:
         while one.stall.running < SHARE:  # on a machine that stalls, a deadline can pass before its thread starts
             reads = [one.read("stall", "ann") for _ in range(SHARE - one.stall.running)]
             if end == "disconnect":

@@ -59,7 +59,7 @@ def test_the_only_fix_for_a_signed_out_user_is_to_sign_in_and_without_a_catalog_
         ("aws_expired", {"AWS identity"}),
         ("aws_unreachable", {"AWS identity"}),
         ("stack_error_graphql", {"sign-in"}),
-        ("stack_slow", {"network"}),
+        pytest.param("stack_slow", {"network"}, marks=pytest.mark.soak),
         ("stack_refused", {"network"}),
     ],
 )
