@@ -42,6 +42,7 @@ from quilt_mcp.analysis.engine.subjects import (
     find_subject,
     meets,
     parse_contract,
+    walk_parts,
 )
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import Loaded
@@ -401,7 +402,7 @@ def _describe_difference(
     kind: DifferenceKind | None
     if judgement.kind == "arguments":
         kind, violation = "arguments", "the arguments end in different states"
-    elif old_module and (_has_own_classes(first) or _has_own_classes(second)):
+    elif old_module and _contain_own(one.error if isinstance(one, Raised) else one.value for one in (first, second)):
         kind = _choose_comparison_of_versions(first, second)
     else:
         kind = _choose_comparison(first, second)
@@ -438,22 +439,11 @@ def _choose_comparison_of_versions(first: Returned | Raised, second: Returned | 
             raises = any(isinstance(one, Raised) for one in outcomes)
             return None if texts[0] == texts[1] else "text" if raises else "repr"
         mine, others = (getattr(one.value, "__dict__", {}) if isinstance(one, Returned) else {} for one in outcomes)
-        return "attributes" if mine != others and not _contains_own([mine, others]) else None
+        return "attributes" if mine != others and not _contain_own([mine, others]) else None
     except Exception:  # noqa: BLE001 - the repr is analysed code
         return None
 
 
-def _has_own_classes(outcome: Returned | Raised) -> bool:
-    try:
-        return _contains_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
-    except RecursionError:  # the value contains itself
-        return True
-
-
-def _contains_own(value: object) -> bool:
-    """Return whether a value is an object of the code's classes, or contains one."""
-    if isinstance(value, dict):
-        return any(_contains_own(one) for pair in value.items() for one in pair)
-    if type(value).__module__ == MODULE_NAME:
-        return True
-    return isinstance(value, list | tuple | set | frozenset) and any(map(_contains_own, value))
+def _contain_own(values: Iterable[object]) -> bool:
+    """Return whether one of the values is an object of the code's classes, or contains one."""
+    return any(type(one).__module__ == MODULE_NAME for one in walk_parts(values))
