@@ -191,6 +191,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
     ("find_path_to_exception", {"exception_type": "SystemExit"}, "UnknownExceptionType", "ValueError"),
     ("find_path_to_exception", {"code": "def f(x: nothing): pass"}, "CodeRaised", "NameError"),
     ("find_path_to_exception", {"code": "def f(x: 'nothing'): pass"}, "UnsupportedSignature", "Define or import"),
+    ("find_path_to_exception", {"code": "def f(x: 5): pass"}, "UnsupportedSignature", "Annotate each parameter"),
     ("compare_functions", {"code": "def a(x: int): pass\ndef b(): pass"}, "SignatureMismatch", "same names"),
     ("analyze_branches", {"function_name": "nothing"}, "FunctionNotFound", "Choose one of"),
 ]

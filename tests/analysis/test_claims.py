@@ -55,7 +55,7 @@ ALONE = [
 def test_wrong_claims_of_the_paths_alone_are_refuted(
     parameter: str, claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    explorer = "quilt_mcp.analysis.engine.search._Explorer"
+    explorer = "quilt_mcp.analysis.engine.search.Explorer"
     monkeypatch.setattr(f"{explorer}._try_boundaries", lambda _: None)
     monkeypatch.setattr(f"{explorer}._try_random", lambda *_: None)
     monkeypatch.setattr(f"{explorer}._challenge_claim", lambda _: End.ALL_PATHS)  # it would hide what is wrong
