@@ -143,10 +143,6 @@ def test_branch_for_type_checkers_gives_only_types() -> None:
     assert reduce(code, "f")[0] == "import b\nX = 2\nY = 3\n\ndef f():\n    return (X, Y, b)"
 
 
-def test_nothing_is_dropped_if_the_function_is_missing() -> None:
-    assert reduce("import os\nx = 1", "f") == ("import os\nx = 1", [])
-
-
 async def test_answer_lists_what_was_dropped_and_the_rest_is_not_checked(sandbox: Sandbox) -> None:
     code = "import requests\nasync def main(): await requests.get()\n" + CHECK + "main()\n"
     answer = await ask(sandbox, code, seconds=SECONDS)
