@@ -6,6 +6,7 @@ import math
 import pytest
 
 from quilt_mcp.analysis.engine.source_text import TEXT_LENGTH, to_json_value, write_source
+from tests.analysis.engine_runs import check
 
 
 class Loud:
@@ -50,3 +51,13 @@ def test_values_that_are_too_long_or_have_no_source_text() -> None:
     assert write_source(["x" * 10**6, b"y" * 999]) == "['x' * 1000000, b'y' * 999]"
     assert write_source(Loud(1), globals()) == "<Loud without a repr>"
     assert write_source(iter({1: 2}.items())) == "<dict_itemiterator object>"
+
+
+@pytest.mark.filterwarnings("ignore")  # CrossHair uses deprecated parts of the standard library
+def test_iterators_have_what_is_left_and_keyword_arguments_are_separate() -> None:
+    rest = iter([1, "a", 2])
+    next(rest)
+    assert write_source([rest, iter(())]) == "[iter(['a', 2]), iter([])]"
+    answer = check("def f(a: bool, *rest: bool, k: bool, **more: bool) -> None:\n    'post: False'\n")
+    found = answer["counterexamples"][0]
+    assert (found["args"], found["kwargs"]) == ({"a": False, "rest": "()"}, {"k": False, "more": {}})
