@@ -21,10 +21,16 @@ def load(code: str, reports: list[Answer] | None = None, *, functions: Collectio
     return Loaded(module, admitted.source, admitted.tree, kept.append, changes=admitted.changes)
 
 
-def analyse(request: Request, *, seconds: float = SECONDS) -> dict[str, Any]:
-    """Return the answer to a request."""
-    answer = run_analysis(request, load(request["code"]), seconds=seconds, path_limit=POLICY.coverage_threshold)
-    return dict(answer)
+def analyse(
+    request: Request,
+    *,
+    seconds: float = SECONDS,
+    paths: int = POLICY.coverage_threshold,
+    functions: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """Return the answer to a request, whose code is reduced to what these functions use."""
+    loaded = load(request["code"], functions=functions)
+    return dict(run_analysis(request, loaded, seconds=seconds, path_limit=paths))
 
 
 def check(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:
@@ -34,10 +40,7 @@ def check(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:
 
 def check_reduced(code: str) -> dict[str, Any]:
     """Return the answer of symbolic_check about `f`, in code reduced to what `f` uses, as in the sandbox."""
-    request: Request = {"tool": "symbolic_check", "code": code, "function_name": "f"}
-    return dict(
-        run_analysis(request, load(code, functions=["f"]), seconds=SECONDS, path_limit=POLICY.coverage_threshold)
-    )
+    return analyse({"tool": "symbolic_check", "code": code, "function_name": "f"}, functions=["f"])
 
 
 def compare(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:

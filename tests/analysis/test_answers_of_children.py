@@ -43,6 +43,7 @@ async def test_answers_are_valid_json(ungated: Sandbox) -> None:
         "[]",
         "{}",
         "1",
+        "\\xff[[{",
         '{"status": 1}',
         '{"status": "x", "n": NaN}',
         '{"status": "x", "d": ' + "[" * 20 + "]" * 20 + "}",

@@ -127,24 +127,6 @@ def find_items(result: object, sought: Any) -> int | None:
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "names"),
-    [
-        ("global a\n    a = 1", {"a"}),
-        ("a[0] = 1", {"a"}),
-        ("a.b.append(1)", {"a"}),
-        ("del a[0]", {"a"}),
-        ("a = []\n    a.append(1)", set()),
-        ("p.append(1)", set()),
-        ("a.index(1)", set()),
-        ("[].append(1)", set()),
-        ("a = []\n    def g(): a.append(1)", set()),
-    ],
-)
-def test_changes_of_module_names(body: str, names: set[str]) -> None:
-    assert find_changes(ast.parse(f"def f(p):\n    {body}\n")).names == names
-
-
 SHARED = r"""
 a = N; a.append(1)                      | N = []                                | len(N)     | unknown
 heappush(N, 1)                          | N = []                                | len(N)     | unknown

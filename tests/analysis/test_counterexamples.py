@@ -7,14 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.analysis.gate.inspection import admit
-from quilt_mcp.analysis.gate.loading import Loaded, load_module
-from quilt_mcp.analysis.jail.runner import run_analysis
-from quilt_mcp.analysis.messages import Request
-from quilt_mcp.analysis.policy import Policy
+from tests.analysis.engine_runs import analyse
 
-POLICY = Policy()
 SMALL = range(-6, 7)
+SHORT: dict[str, Any] = {"seconds": 1.0, "paths": 30}  # any claim must hold
 EACH = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EXAMPLES = pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.soak)])
 IGNORED = pytest.mark.filterwarnings("ignore")  # CrossHair uses deprecated parts of the standard library
@@ -41,13 +37,6 @@ programs = st.tuples(expressions, postconditions).map(
 )
 
 
-def analyse(request: Request) -> dict[str, Any]:
-    admitted = admit(request["code"], POLICY)
-    module = load_module(admitted.source, POLICY)
-    loaded = Loaded(module, admitted.source, admitted.tree, lambda _: None)
-    return dict(run_analysis(request, loaded, seconds=1.0, path_limit=30))  # any claim must hold
-
-
 def satisfies(code: str, x: int, y: int) -> bool:
     """Run the generated function and its postcondition, and return whether it holds."""
     names: dict[str, Any] = {}
@@ -61,7 +50,7 @@ def satisfies(code: str, x: int, y: int) -> bool:
 
 
 def check_claim(code: str) -> None:
-    answer = analyse({"tool": "symbolic_check", "code": code, "function_name": "f"})
+    answer = analyse({"tool": "symbolic_check", "code": code, "function_name": "f"}, **SHORT)
     if answer["status"] == "counterexample":
         (found,) = answer["counterexamples"]
         assert not satisfies(code, **{name: int(one) for name, one in found["args"].items()})
@@ -79,7 +68,7 @@ def test_counterexamples_reproduce_and_verified_functions_have_none(examples: in
 
 def check_comparison(left: str, right: str) -> None:
     code = f"def a(x: int, y: int):\n    return {left}\ndef b(x: int, y: int):\n    return {right}\n"
-    answer = analyse({"tool": "compare_functions", "code": code, "function_a": "a", "function_b": "b"})
+    answer = analyse({"tool": "compare_functions", "code": code, "function_a": "a", "function_b": "b"}, **SHORT)
     functions: dict[str, Any] = {}
     exec(code, functions)  # noqa: S102 - arithmetic of the generator
 

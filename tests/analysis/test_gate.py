@@ -10,22 +10,6 @@ from tests.analysis.attacks import GATED
 POLICY = Policy()
 
 PLAIN = {
-    "dataclass": """
-from __future__ import annotations
-import dataclasses
-from dataclasses import dataclass, field
-
-@dataclass(frozen=True, order=True)
-class Item:
-    price: int = 0
-    tags: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.__cached = None
-
-    def with_tax(self, rate: float = 0.2) -> "Item":
-        return dataclasses.replace(self, price=int(self.price * (1 + rate)))
-""",
     "classes": """
 import abc
 import enum

@@ -37,21 +37,18 @@ async def repeat(first: Mapping[str, object], second: Mapping[str, object]) -> t
     return answer, other.asked
 
 
-@pytest.mark.parametrize("status", ["unknown", "timeout", "error", "not_found", "partial"])
-async def test_undecided_answer_is_not_repeated(status: str) -> None:
-    answer, asked = await repeat({"status": status, **COVERAGE, **RECORDS}, {})
-    assert (answer, asked) == ({"status": status, **COVERAGE}, [])
-
-
-async def test_answer_without_exploration_is_not_repeated() -> None:
-    answer, asked = await repeat({"status": "complete"}, {})
-    assert (answer, asked) == ({"status": "complete"}, [])
-
-
-async def test_answer_without_records_is_reported_without_repetition() -> None:
-    answer, asked = await repeat({"status": "different", **COVERAGE}, {})
-    assert answer["coverage"] == {"paths": 1, "replayed": None}
-    assert asked == []
+@pytest.mark.parametrize(
+    ("first", "replayed"),
+    [
+        *(({"status": one, **COVERAGE, **RECORDS}, ...) for one in ("unknown", "timeout", "error", "partial")),
+        ({"status": "complete"}, ...),  # without an exploration
+        ({"status": "different", **COVERAGE}, None),  # without records
+    ],
+)
+async def test_answer_that_is_not_repeated(first: Mapping[str, object], replayed: object) -> None:
+    answer, asked = await repeat(first, {})
+    coverage = {"coverage": {"paths": 1, "replayed": replayed}} if replayed is None else {}
+    assert (answer, asked) == ({key: one for key, one in first.items() if key != "records"} | coverage, [])
 
 
 async def test_second_process_gets_the_records_and_the_rest_of_the_time() -> None:

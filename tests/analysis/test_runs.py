@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from quilt_mcp.analysis.engine.exploration import ConcreteRun, Interrupted, Raised
+from quilt_mcp.analysis.engine.exploration import ConcreteRun, Interrupted
 from tests.analysis.engine_runs import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -81,19 +81,3 @@ def test_generator_of_the_code_is_closed_after_the_deadline() -> None:
     waiting = [module.g(log)]
     next(waiting[0])
     run_past_deadline(waiting.clear)
-
-
-def test_run_without_a_collector_leaves_it_off() -> None:
-    gc.disable()
-    try:
-        ConcreteRun(time.perf_counter() + 60).call(int)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_recursion_error_is_an_outcome() -> None:
-    module = load("def f(x: int):\n    return f(x)\n").module
-    outcome = ConcreteRun(time.perf_counter() + 60).call(module.f, 1)
-    assert isinstance(outcome, Raised)
-    assert isinstance(outcome.error, RecursionError)

@@ -1,8 +1,6 @@
 """config://server and info://capabilities describe the running server."""
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -234,29 +232,3 @@ async def test_read_without_a_server_is_a_typed_error() -> None:
     for function in (server_config, capabilities):
         with pytest.raises(ResourceExecutionError, match="Only a running server"):
             await function()
-
-
-@pytest.mark.soak
-def test_two_processes_return_the_same() -> None:
-    program = """
-import asyncio
-from fastmcp import Client
-from tests.analysis.test_server_resources import CAPABILITIES, create
-async def main():
-    async with Client(create()) as client:
-        print((await client.read_resource(CAPABILITIES))[0].text)
-asyncio.run(main())
-"""
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        for seed in ("1", "2")
-    ]
-    assert runs[0].stdout == runs[1].stdout
-    assert json.loads(runs[0].stdout)["tools"]

@@ -17,27 +17,6 @@ from tests.analysis.sandboxes import AppWithSandbox
 ALL = [(tool, program) for tool, programs in PROGRAMS.items() for program in programs]
 
 
-LIKE_OTHERS = {
-    "a bounded loop",
-    "a contradiction",
-    "a division",
-    "a square is not negative",
-    "a string that matches a pattern",
-    "absolute",
-    "an assert that fails",
-    "an equation",
-    "an implication",
-    "an unbounded loop",
-    "cutting to a length with an ellipsis within",
-    "de Morgan",
-    "five, and five at five",
-    "ignoring the case finds the Kelvin sign",
-    "lengths add up",
-    "three postconditions of a maximum",
-    "two parameters",
-}
-"""Programs that `make test` leaves to `make soak`, because it asks about others of their kind."""
-
 USE_ALL_OF_THEIR_TIME = {
     "NaN equals NaN",
     "a float of a product",
@@ -46,7 +25,7 @@ USE_ALL_OF_THEIR_TIME = {
     "split at a comma and join",
     "unpacking with a limit",
 }
-"""The same. `make test` asks about one other that is not decided in time."""
+"""Programs that `make test` leaves to `make soak`. It asks about one other that is not decided in time."""
 
 
 NEED_CONCRETE_RUNS = {
@@ -79,7 +58,7 @@ def is_in_every_run(number: int, program: Program) -> bool:
     """
     if program.name in NEED_CONCRETE_RUNS | STATE_THAT_NO_NAME_SHOWS:
         return True
-    if program.name in LIKE_OTHERS | USE_ALL_OF_THEIR_TIME:
+    if program.name in USE_ALL_OF_THEIR_TIME:
         return False
     return bool(program.expected) or not program.right & OPEN or number % 36 == 0
 

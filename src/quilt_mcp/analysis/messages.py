@@ -23,6 +23,9 @@ ANSWER_ITEMS = 20_000
 ANSWER_DEPTH = 16
 """Maximum number of nested lists and objects in an answer."""
 
+READY = b"ready"
+"""The first message of a zygote."""
+
 # The layers of the jail, and what each one prevents
 LAYERS = {
     "landlock": "access to files",

@@ -23,11 +23,11 @@ from quilt_mcp.analysis.messages import (
     ANSWER_DEPTH,
     ANSWER_ITEMS,
     ANSWER_TEXT,
+    READY,
     STREAM_BYTES,
     Answer,
     Envelope,
     Limits,
-    check_layers,
     error,
 )
 from quilt_mcp.analysis.policy import Policy
@@ -166,7 +166,6 @@ class ZygoteProcess:
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process = process
         self._control = control
-        self.layers: dict[str, bool] = {}  # whether each works; a child of the zygote has tried them
 
     @classmethod
     async def start(cls, command: Sequence[str], surroundings: Surroundings = FIRST) -> "ZygoteProcess":
@@ -183,7 +182,7 @@ class ZygoteProcess:
             ours.setblocking(False)  # noqa: FBT003 - socket has no keyword for it
             started = cls(process, ours)
             try:
-                started.layers = await started._read_layers()
+                await started._wait_until_ready()
             except BaseException:  # also a cancellation, which is raised again
                 with anyio.CancelScope(shield=True):
                     await started.close()
@@ -225,13 +224,11 @@ class ZygoteProcess:
             self._process.kill()
             self._process.wait()
 
-    async def _read_layers(self) -> dict[str, bool]:
+    async def _wait_until_ready(self) -> None:
         with anyio.move_on_after(_START_SECONDS):
             await anyio.wait_readable(self._control)
-            message = self._control.recv(4096)
-            if message:
-                layers: dict[str, bool] = json.loads(message)["layers"]
-                return layers
+            if self._control.recv(len(READY)):
+                return
         raise ZygoteLost
 
 
@@ -297,8 +294,6 @@ class ZygoteKeeper:
         try:
             for _ in range(2):  # replace once a zygote that has just ended
                 zygote = await self._start_zygote()
-                if missing := check_layers(zygote.layers, self._policy):
-                    return missing
                 try:
                     child = await zygote.fork(limits, envelope)
                 except ZygoteLost:

@@ -21,6 +21,7 @@ from typing import Any, Union
 from quilt_mcp.analysis.engine.domains import Annotation, Domains, Maker, Unusable, combine, copy_again, create
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.scalars import STRIDE, Drawer, Literals
+from quilt_mcp.analysis.engine.subjects import walk_parts
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 _HARMLESS = 1 << 20
@@ -218,31 +219,18 @@ def find_member(members: Iterable[Annotation], value: object) -> Annotation | No
 
 def is_harmless(arguments: BoundArguments) -> bool:
     """Return whether all arguments are small enough for loops in C code, which cannot be interrupted."""
-    return _are_below(_HARMLESS, arguments.arguments.values())
+    return _are_below(_HARMLESS, arguments)
 
 
 def rank_size(arguments: BoundArguments) -> int:
     """Return 0 for small numbers, 1 for those that fit into 64 bits, and 2 for larger ones. Readers want small ones."""
-    values = arguments.arguments.values()
-    return 0 if _are_below(_HARMLESS, values) else 1 if _are_below(_USUAL, values) else 2
+    return 0 if _are_below(_HARMLESS, arguments) else 1 if _are_below(_USUAL, arguments) else 2
 
 
-def _are_below(limit: float, values: Iterable[object], depth: int = 3) -> bool:
-    return all(_is_below(limit, one, depth) for one in values)
-
-
-def _is_below(limit: float, value: object, depth: int) -> bool:
-    if type(value) is int:
-        return abs(value) < limit
-    if type(value) is float:
-        return not abs(value) >= limit or math.isinf(value)
-    if isinstance(value, list | tuple | set | frozenset) and depth:
-        return _are_below(limit, value, depth - 1)
-    if isinstance(value, dict) and depth:
-        return _are_below(limit, (*value, *value.values()), depth - 1)
-    if depth and type(value).__module__ == MODULE_NAME:
-        return _are_below(limit, getattr(value, "__dict__", {}).values(), depth - 1)
-    return True
+def _are_below(limit: float, arguments: BoundArguments) -> bool:
+    """Return whether all numbers in the arguments are below the limit, apart from infinity."""
+    numbers = [one for one in walk_parts(arguments.arguments.values()) if type(one) is int or type(one) is float]
+    return not any(limit <= abs(one) < math.inf for one in numbers)
 
 
 SHARED = "the result is different if the same object is given twice"

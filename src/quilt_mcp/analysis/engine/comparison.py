@@ -35,13 +35,14 @@ from quilt_mcp.analysis.engine.source_text import (
     write_difference,
     write_source,
 )
-from quilt_mcp.analysis.engine.states import CONSTRUCTORS, collect_classes
+from quilt_mcp.analysis.engine.states import DECIDING_METHODS, collect_classes
 from quilt_mcp.analysis.engine.subjects import (
     AnalysisRefused,
     Subject,
     find_subject,
     meets,
     parse_contract,
+    walk_parts,
 )
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import Loaded
@@ -132,8 +133,10 @@ def are_versions_of_method(old: Loaded | None, new: Loaded, first: Subject, seco
         return False
     if any(isinstance(vars(base).get("__new__"), BuiltinMethodType) for base in other.__mro__ if base is not object):
         return False  # its objects have content besides their attributes, such as the items of a named tuple
-    layout = _describe_layout(old.tree, mine)
-    if layout is None or layout != _describe_layout(new.tree, other) or _refers_to_itself(new.tree, other):
+    before, after = _find_layout(old.tree, mine), _find_layout(new.tree, other)
+    if before is None or after is None or ast.dump(before) != ast.dump(after):
+        return False
+    if any(other.__name__ in ast.unparse(one) for one in after.body):  # an object can have others in its attributes
         return False
     classes: dict[type, None] = {}
     collect_classes(other, classes)
@@ -141,29 +144,20 @@ def are_versions_of_method(old: Loaded | None, new: Loaded, first: Subject, seco
     return all(vars(old.module).get(one.__name__) is one for one in further - {other})  # both versions share them
 
 
-def _describe_layout(tree: ast.Module, cls: type) -> str | None:
-    """Return what decides about the attributes of new objects; None if the class is not at the top level."""
+def _find_layout(tree: ast.Module, cls: type) -> ast.ClassDef | None:
+    """Return the class with what decides about the attributes of new objects; None if it is not at the top level."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == cls.__qualname__:
             kept = [one for one in node.body if _decides_layout(one)]
-            return ast.dump(ast.ClassDef(node.name, node.bases, node.keywords, kept, node.decorator_list))
+            return ast.ClassDef(node.name, node.bases, node.keywords, kept, node.decorator_list)
     return None
 
 
 def _decides_layout(node: ast.stmt) -> bool:
     """Return whether the layout depends on a statement of the class: neither docstring nor `pass` nor other method."""
     if isinstance(node, ast.FunctionDef):
-        return node.name in CONSTRUCTORS
+        return node.name in DECIDING_METHODS
     return not isinstance(node, ast.Pass) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-
-
-def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
-    """Return whether an object can have others of its class in its attributes."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-            own = [one for one in node.body if _decides_layout(one)]
-            return any(cls.__name__ in ast.unparse(one) for one in own)
-    return False
 
 
 def give_old_object(arguments: BoundArguments, old_method: Subject) -> BoundArguments:
@@ -401,7 +395,7 @@ def _describe_difference(
     kind: DifferenceKind | None
     if judgement.kind == "arguments":
         kind, violation = "arguments", "the arguments end in different states"
-    elif old_module and (_has_own_classes(first) or _has_own_classes(second)):
+    elif old_module and _contain_own(one.error if isinstance(one, Raised) else one.value for one in (first, second)):
         kind = _choose_comparison_of_versions(first, second)
     else:
         kind = _choose_comparison(first, second)
@@ -438,22 +432,11 @@ def _choose_comparison_of_versions(first: Returned | Raised, second: Returned | 
             raises = any(isinstance(one, Raised) for one in outcomes)
             return None if texts[0] == texts[1] else "text" if raises else "repr"
         mine, others = (getattr(one.value, "__dict__", {}) if isinstance(one, Returned) else {} for one in outcomes)
-        return "attributes" if mine != others and not _contains_own([mine, others]) else None
+        return "attributes" if mine != others and not _contain_own([mine, others]) else None
     except Exception:  # noqa: BLE001 - the repr is analysed code
         return None
 
 
-def _has_own_classes(outcome: Returned | Raised) -> bool:
-    try:
-        return _contains_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
-    except RecursionError:  # the value contains itself
-        return True
-
-
-def _contains_own(value: object) -> bool:
-    """Return whether a value is an object of the code's classes, or contains one."""
-    if isinstance(value, dict):
-        return any(_contains_own(one) for pair in value.items() for one in pair)
-    if type(value).__module__ == MODULE_NAME:
-        return True
-    return isinstance(value, list | tuple | set | frozenset) and any(map(_contains_own, value))
+def _contain_own(values: Iterable[object]) -> bool:
+    """Return whether one of the values is an object of the code's classes, or contains one."""
+    return any(type(one).__module__ == MODULE_NAME for one in walk_parts(values))

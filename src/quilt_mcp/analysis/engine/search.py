@@ -59,20 +59,11 @@ _QUICK_SECONDS = 0.3
 _MOST_MEMBERS = 1_000
 _ONLY_CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
 _MISSED = "A run with concrete values has a result that the analyser found on no path."
-_UNWATCHED, _ANYTHING = Watch(), Scope()
 
 
-def explore(
-    program: Program, signature: Signature, budget: Budget, watch: Watch = _UNWATCHED, scope: Scope = _ANYTHING
-) -> Exploration:
-    """Run a program on every path that arguments of these types can take, until a judgement stops the exploration.
+class Explorer:
+    """Runs a program on every path that arguments of these types can take, until a judgement stops the exploration."""
 
-    `NoArguments`: an annotation of the signature is not a type.
-    """
-    return _Explorer(program, signature, budget, watch, scope).run()
-
-
-class _Explorer:
     def __init__(self, program: Program, signature: Signature, budget: Budget, watch: Watch, scope: Scope) -> None:
         self._budget, self._scope, self._watch = budget, scope, watch
         self._found = Exploration()
@@ -86,6 +77,7 @@ class _Explorer:
         self._is_plain = has_only_plain_values(signature)
 
     def run(self) -> Exploration:
+        """Explore. `NoArguments`: an annotation of the signature is not a type."""
         found = self._found
         found.end = self._try_members() or self._search()
         if found.end is End.ALL_PATHS and not self._obstacle and not self._is_plain:

@@ -27,7 +27,7 @@ from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.scalars import include_clauses
 from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
-from quilt_mcp.analysis.gate.changes import Meanings, changes_others
+from quilt_mcp.analysis.gate.changes import CONSTRUCTORS, Meanings, changes_others
 from quilt_mcp.analysis.gate.facades import list_unseeded
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.gate.reduction import find_imports
@@ -176,7 +176,7 @@ def _is_filled(cell: CellType) -> bool:
     return True
 
 
-CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setattr__"})
+DECIDING_METHODS = CONSTRUCTORS | {"__setattr__"}
 """The methods that decide about the attributes of new objects."""
 
 
@@ -275,7 +275,7 @@ def _find_methods(loaded: Loaded) -> set[str]:
 
 def _find_operators(loaded: Loaded) -> set[str]:
     """Return the methods of the form __name__ that the code defines. No name shows where they are called."""
-    return {name for name in _find_methods(loaded) if name.startswith("__")} - CONSTRUCTORS
+    return {name for name in _find_methods(loaded) if name.startswith("__")} - DECIDING_METHODS
 
 
 def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
@@ -467,7 +467,7 @@ def _find_stored(cls: type, methods: Mapping[str, ast.FunctionDef]) -> set[str] 
 def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:
     for node in ast.walk(loaded.whole_tree):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-            yield from (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name in CONSTRUCTORS)
+            yield from (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name in DECIDING_METHODS)
 
 
 def _read_stored(method: ast.FunctionDef) -> set[str] | None:

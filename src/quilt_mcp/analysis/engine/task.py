@@ -21,7 +21,7 @@ from quilt_mcp.analysis.engine.exploration import (
     map_lines,
 )
 from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
-from quilt_mcp.analysis.engine.search import Record, Replay, explore, record
+from quilt_mcp.analysis.engine.search import Explorer, Record, Replay, record
 from quilt_mcp.analysis.engine.source_text import Code
 from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, find_unsure, has_loops
 from quilt_mcp.analysis.engine.states import find_state, take_state
@@ -70,7 +70,7 @@ class Task:
         if self.replay:
             return self.replay.explore(program, subject.signature, budget.seconds, watch, scope)
         try:
-            explored = explore(program, subject.signature, budget, watch, scope)
+            explored = Explorer(program, subject.signature, budget, watch, scope).run()
         except NoArguments as error:
             raise AnalysisRefused(
                 "UnsupportedSignature",

@@ -14,7 +14,8 @@ from quilt_mcp.analysis.gate.tree import is_dunder, read_last_name
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
+# The methods that set the attributes of new objects. No name shows where they are called.
+CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 # The methods of objects that change them, and the functions of permitted modules that change their first argument
 CHANGING_METHODS = frozenset(
     """
@@ -91,7 +92,7 @@ class Meanings:
         bound = {name for one in nodes if id(one) not in same for name in list_bound(one)}
         bound |= {one.arg for one in nodes if isinstance(one, ast.arg)}
         outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
-        has_operators = not (methods <= _CONSTRUCTORS and imports <= {*ALLOWED_MODULES})
+        has_operators = not (methods <= CONSTRUCTORS and imports <= {*ALLOWED_MODULES})
         return cls(frozenset(bound), frozenset(outer), has_operators)
 
     def read_called(self, node: ast.AST | None) -> str:
@@ -204,7 +205,7 @@ def uses_decimal_context(tree: ast.AST) -> bool:
 
 
 def _is_constructor(code: ast.AST) -> TypeGuard[ast.FunctionDef]:
-    return isinstance(code, ast.FunctionDef) and code.name in _CONSTRUCTORS
+    return isinstance(code, ast.FunctionDef) and code.name in CONSTRUCTORS
 
 
 def find_imported(tree: ast.Module) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.changes import find_changed_names, list_bound, uses_decimal_context
+from quilt_mcp.analysis.gate.changes import CONSTRUCTORS, find_changed_names, list_bound, uses_decimal_context
 from quilt_mcp.analysis.gate.tree import read_last_name
 
 
@@ -204,14 +204,12 @@ def _describe(node: ast.stmt, unseen: frozenset[str] = frozenset(), files: Colle
 def _find_unseen(tree: ast.Module) -> frozenset[str]:
     """Return what can run code of the file in a statement without a call: methods, and "yield" for generators."""
     nodes = list(ast.walk(tree))
-    methods = [node for node in nodes if isinstance(node, _FUNCTIONS) and (_is_operator(node) or node.decorator_list)]
+    functions = [node for node in nodes if isinstance(node, _FUNCTIONS)]
+    decorated = {node.name for node in functions if node.decorator_list}
+    operators = {node.name for node in functions if node.name.startswith("__")} - CONSTRUCTORS
     with_yield = any(isinstance(node, ast.Yield | ast.YieldFrom | ast.GeneratorExp) for node in nodes)
     makes = {"__init__"} if "enum" in find_imports(tree) else set()  # an enumeration makes its members
-    return frozenset({node.name for node in methods} | makes | ({"yield"} if with_yield else set()))
-
-
-def _is_operator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return node.name.startswith("__") and node.name not in {"__init__", "__post_init__", "__new__"}
+    return frozenset(decorated | operators | makes | ({"yield"} if with_yield else set()))
 
 
 def _is_plain(statement: ast.stmt, unseen: frozenset[str]) -> bool:

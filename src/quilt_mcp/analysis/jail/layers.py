@@ -1,7 +1,8 @@
 """The jail, the third and decisive barrier: what the kernel denies to the process that runs the analysis.
 
 It has four layers. They cannot be undone, and none of them needs privileges. The process enters them after it has
-loaded everything that it needs and before it reads the code. `-m quilt_mcp.analysis.jail.layers` tries each of them.
+loaded everything that it needs and before it reads the code. `-m quilt_mcp.analysis.jail.layers` enters them and says
+which of them work.
 
 Code that gets past the gate and the restricted modules can still forge its own answer, and read what is in its own
 process: the analyser, the Python libraries and its own request. It opens no file and starts no thread. It runs without
@@ -28,7 +29,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from quilt_mcp.analysis.messages import LAYERS
 from quilt_mcp.analysis.policy import Policy
 
 
@@ -219,6 +219,7 @@ def enter_jail(
 ) -> dict[str, bool]:
     """Enter the jail. Return for each layer, by its name in `messages.LAYERS`, whether this process has entered it.
 
+    A layer that the kernel accepts and that does not refuse what it prevents does not count as entered.
     `start_threads` starts the threads that the process needs. It is called when only the last layer is missing.
     """
     return {
@@ -226,7 +227,7 @@ def enter_jail(
         "landlock": _succeeds(_close_files),
         "rlimits": _succeeds(lambda: _limit_resources(memory_limit_mb, cpu_seconds)) and _succeeds(start_threads),
         # last, because it refuses system calls that the others make
-        "seccomp": _succeeds(install_filter),
+        "seccomp": _succeeds(_close_system_calls),
     }
 
 
@@ -265,6 +266,15 @@ def _close_files() -> None:
     raise OSError("Landlock does not refuse to list a directory")
 
 
+def _close_system_calls() -> None:
+    install_filter()
+    try:
+        socket.socket().close()
+    except PermissionError:
+        return
+    raise OSError("the filter does not refuse a system call")
+
+
 def _limit_resources(memory_limit_mb: int, cpu_seconds: int) -> None:
     limits = {
         resource.RLIMIT_AS: memory_limit_mb << 20,
@@ -283,26 +293,5 @@ def _limit_resources(memory_limit_mb: int, cpu_seconds: int) -> None:
 _CPU_SECONDS = 10
 
 
-def try_layers() -> dict[str, bool]:
-    """Return for each layer whether this process has entered it and is refused what the layer prevents."""
-    limit = Policy().memory_limit_mb
-    entered = enter_jail(limit, _CPU_SECONDS)
-    tried = {
-        "privileges": True,  # the system calls that would gain privileges are refused by the other layers
-        "landlock": _is_refused(Path("/proc/self/status").read_bytes),
-        "rlimits": max(resource.getrlimit(resource.RLIMIT_AS)) <= limit << 20,
-        "seccomp": _is_refused(lambda: socket.socket().close()) and _is_refused(os.fork),
-    }
-    return {layer: entered[layer] and tried[layer] for layer in sorted(LAYERS)}
-
-
-def _is_refused(attempt: Callable[[], object]) -> bool:
-    try:
-        attempt()
-    except PermissionError:
-        return True
-    return False
-
-
 if __name__ == "__main__":
-    json.dump(try_layers(), sys.stdout)
+    json.dump(enter_jail(Policy().memory_limit_mb, _CPU_SECONDS), sys.stdout)

@@ -26,9 +26,9 @@ from typing import NoReturn
 import z3  # type: ignore[import-untyped] # z3 ships no type information
 
 from quilt_mcp.analysis.gate.facades import watch_generators
-from quilt_mcp.analysis.jail.layers import enter_jail, prctl, try_layers
+from quilt_mcp.analysis.jail.layers import enter_jail, prctl
 from quilt_mcp.analysis.jail.runner import answer_request
-from quilt_mcp.analysis.messages import ANSWER_BYTES, Answer, Envelope, Limits, Report, error
+from quilt_mcp.analysis.messages import ANSWER_BYTES, READY, Answer, Envelope, Limits, Report, error
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
 # Modules that others import inside a function
@@ -71,7 +71,7 @@ def serve(work: Work) -> None:
     warnings.simplefilter("ignore")  # stderr is not read
     import_late_modules()
     watch_generators()
-    control.send(json.dumps({"layers": _try_layers_in_child()}).encode())
+    control.send(READY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     gc.freeze()  # the children share the memory of everything that is loaded now
     zygote = os.getpid()
@@ -84,21 +84,6 @@ def serve(work: Work) -> None:
             _run_child(zygote, json.loads(message), request, channel, work)
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def _try_layers_in_child() -> dict[str, bool]:
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(theirs, json.dumps(try_layers()).encode())
-        finally:
-            os._exit(0)
-    os.close(theirs)
-    with os.fdopen(ours, "rb") as answer:
-        found: dict[str, bool] = json.loads(answer.read() or b"{}")
-    os.waitpid(child, 0)
-    return found
 
 
 def _run_child(zygote: int, limits: Limits, request: int, channel: int, work: Work) -> NoReturn:
