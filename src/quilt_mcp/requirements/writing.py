@@ -214,9 +214,6 @@ def _set_projects(connection: Connection, kind: Kind, rows: list[Values]) -> Non
         found = connection.execute(select(table.c.id, table.c.project_id).where(of_parents))
         projects |= dict(found.all())
     for row in rows:
-        if row[column] not in projects:
-            parent = column.removesuffix("_id").replace("_", " ").capitalize()
-            raise LookupError(f"{parent} {row[column]} not found.")
         row["project_id"] = projects[row[column]]
 
 
