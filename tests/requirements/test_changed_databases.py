@@ -104,13 +104,6 @@ async def test_a_file_that_replaces_another_is_refused_while_a_log_lies_beside_i
     assert check_integrity(file_of(settings)) == "ok"
 
 
-async def test_a_file_that_replaces_another_is_used_by_the_next_read(settings: Settings, other: Path) -> None:
-    async with reading_server(settings) as client:
-        replace(settings, other)
-        assert await count(client) == SAMPLE
-    assert check_integrity(file_of(settings)) == "ok"
-
-
 def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         assert epics(database) == 0

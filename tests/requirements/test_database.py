@@ -118,17 +118,6 @@ def test_settings_of_a_database_do_not_change_answers(
             assert {tuple(row) for row in connection.execute(select(*columns))} == {tuple(values.values())}
 
 
-@pytest.mark.soak
-def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]) -> None:
-    with opened(make_settings("postgresql", "nothing")) as database:
-        failure = failure_of(database)
-        assert "no tables" in failure.message
-        assert any("quilt-mcp requirements migrate" in action for action in failure.suggested_actions)
-        assert database.schema().state == "empty"
-        database.upgrade()
-        assert epics(database) == 0
-
-
 def test_other_tables_with_our_names_are_refused_and_not_changed(settings_without_tables: Settings) -> None:
     with opened(settings_without_tables) as database:
         with database.migrating() as connection:
@@ -140,19 +129,6 @@ def test_other_tables_with_our_names_are_refused_and_not_changed(settings_withou
             database.upgrade()
         with database.migrating() as connection:
             assert connection.scalar(text("SELECT count(poet) FROM epics")) == 0
-
-
-def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settings) -> None:
-    with opened(existing_settings) as database:
-        with database.reading() as connection:
-            titles = connection.scalars(select(tables.epics.c.title, tables.epics.c.created_at))
-            assert titles.all() == ["List the resources"]
-        assert database.is_existing
-        with pytest.raises(ResourceExecutionError, match="read-only"), database.writing():
-            pass
-        with pytest.raises(ResourceExecutionError, match="does not migrate it"):
-            database.upgrade()
-        assert database.schema().state == "existing"
 
 
 def test_is_existing_needs_a_read_first(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Event
 from threading import enumerate as list_threads
 
@@ -17,13 +16,13 @@ from quilt_mcp.app.pools import Pools
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.core.tracing import ReadIsOver
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.database import Database, open_database
+from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS, create_project
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics, failure_of
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer
 from tests.support.waiting import SECONDS, until
 
 
@@ -98,18 +97,6 @@ def test_options_in_the_url_are_those_of_libpq(postgres: PostgresServer) -> None
         failure = failure_of(database)
     assert (failure.error, failure.transient) == ("ResourceExecutionError", False)
     assert "does not accept an option in QUILT_MCP_DATABASE_URL" in failure.message
-
-
-@pytest.mark.soak
-def test_a_user_without_privileges(make_settings: Callable[..., Settings], postgres: PostgresServer) -> None:
-    settings = make_settings("postgresql", "sample")
-    assert settings.database_url
-    postgres.sql("DROP ROLE IF EXISTS nobody_in_particular; ")
-    postgres.sql("CREATE ROLE nobody_in_particular LOGIN")
-    url = settings.database_url.get_secret_value().replace("//tests@", f"//nobody_in_particular:{PASSWORD}@")
-    with opened(Settings(database_url=SecretStr(url))) as database:
-        failure = failure_of(database)
-    assert "not allowed to do this" in failure.message
 
 
 @pytest.mark.soak
@@ -195,31 +182,6 @@ async def test_a_read_that_nothing_waits_for_sends_no_further_statement(make_set
         assert epics(database) == 0
 
 
-def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
-        failure = failure_of(database)
-    assert "cannot be opened or written" in failure.message
-    assert failure.details == "ENOTDIR"
-
-
-@pytest.mark.soak
-async def test_a_server_that_stops_and_starts_again() -> None:
-    with postgres_server() as server:
-        url = SecretStr(server.create("reborn"))
-        with opened(Settings(database_url=url)) as database:
-            database.upgrade()
-            assert epics(database) == 0
-            readers = [asyncio.create_task(asyncio.to_thread(keep_reading, database)) for _ in range(4)]
-            await asyncio.sleep(0.05)
-            await asyncio.to_thread(server.stop)
-            failures = await asyncio.gather(*readers)
-            assert [(type(failure), failure.transient) for failure in failures] == [(Unavailable, True)] * 4
-            assert "cannot be reached" in failure_of(database).message
-            await asyncio.to_thread(server.start)
-            assert epics(database) == 0
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("readers", [1, 10, 40])  # the pool has ten connections
 async def test_connections_that_the_server_ended_while_they_were_idle_are_not_used(
@@ -260,28 +222,6 @@ async def test_a_write_after_the_server_ended_the_connection_is_not_lost(
             assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
         with database.reading() as connection:
             assert connection.scalar(select(func.count()).select_from(tables.projects)) == 4  # with the default one
-
-
-def keep_reading(database: Database) -> ResourceFailure:
-    """Read until a read fails, and return the failure."""
-    while True:
-        try:
-            epics(database)
-        except ResourceFailure as failure:
-            return failure
-
-
-@pytest.mark.soak
-async def test_a_server_that_starts_later_is_found() -> None:
-    with postgres_server() as server:
-        url = SecretStr(server.create("late"))
-        with opened(Settings(database_url=url)) as database:
-            database.upgrade()
-        server.stop()
-        with opened(Settings(database_url=url)) as database:
-            assert failure_of(database).transient
-            await asyncio.to_thread(server.start)
-            assert epics(database) == 0
 
 
 class DriverError(Exception):

@@ -1,6 +1,5 @@
 """Databases of the earlier requirements system: their migrations, collations, grants and extensions."""
 
-import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -16,10 +15,9 @@ from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.search import select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.settings import Settings
-from tests.requirements.changing import END_CONNECTIONS
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
-from tests.requirements.reading import epics, name_of
+from tests.requirements.reading import name_of
 from tests.requirements.searching import explain_each
 from tests.support.postgres_server import PostgresServer
 
@@ -38,17 +36,6 @@ def write_epics(number: int) -> str:
         SELECT 'EP-' || 300 + n, '{USER}', '{USER}', 1, 'Draft', 'Epic word' || n, 'Café number ' || n
         FROM generate_series(1, {number}) AS n
     """  # noqa: S608 - constants
-
-
-async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used(
-    existing_settings: Settings, postgres: PostgresServer
-) -> None:
-    with opened(existing_settings) as database:
-        found = epics(database)
-        for _ in range(3):
-            assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
-            assert epics(database) == found
-        assert database.is_existing
 
 
 async def test_prefixes_are_completed_under_a_collation_of_a_language(

@@ -1,6 +1,5 @@
 """The search index changes with the entities in the same transaction: on writes, deletes and moves."""
 
-import pytest
 from sqlalchemy import update
 
 from quilt_mcp.requirements import tables
@@ -38,20 +37,6 @@ def test_updates_and_deletes_change_the_index(empty_database: Database) -> None:
         with empty_database.reading() as connection:
             left = connection.exec_driver_sql("SELECT count(*) FROM search_words WHERE search_words MATCH 'text'")
             assert left.scalar_one() == 0
-
-
-def test_a_rolled_back_change_is_not_found(empty_database: Database) -> None:
-    epic = write_epics(empty_database, [("before", "")])[0]
-
-    def fail_after_writing() -> None:
-        with empty_database.writing() as connection:
-            update_entity(connection, EPIC, epic["id"], title="after")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail_after_writing()
-    assert find_references(empty_database, "after") == []
-    assert find_references(empty_database, "before") == ["EP-001"]
 
 
 def test_long_texts_are_found_by_their_indexed_part(empty_database: Database) -> None:

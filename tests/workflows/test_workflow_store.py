@@ -190,24 +190,6 @@ def test_every_statement_is_bound_to_an_owner() -> None:
         assert text.count(":of_owner") == len(tables)
 
 
-def test_a_write_that_raises_is_rolled_back(file: Path) -> None:
-    class Interrupted(Exception):
-        pass
-
-    def interrupted_write() -> None:
-        with workflows().writing() as store:
-            workflow = store.load("w")
-            assert workflow is not None
-            store.save({**workflow, "id": "other"})
-            assert store.ids() == ["other", "w"]
-            raise Interrupted
-
-    with pytest.raises(Interrupted):
-        interrupted_write()
-    assert workflow_ids() == ["w"]
-    assert execute(file, "SELECT count(*) FROM workflows") == [(1,)]
-
-
 WRITER = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor

@@ -459,8 +459,6 @@ A_co = TypeVar("A_co", covariant=True)
 MAX_SHOWN = 120
 """Maximum length of a description that is shown as a title, because an acceptance criterion has no title."""
 
-_TIMES = ("created_at", "updated_at")
-
 
 @dataclass(frozen=True, eq=False)
 class Entities(Generic[A_co]):
@@ -483,12 +481,12 @@ class Entities(Generic[A_co]):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """What a row starts with, in this order: a column of the table, or the name beside an ID."""
-        return (*(name for name in self.answer.__annotations__ if name not in _TIMES), *_TIMES)
+        return (*(name for name in self.answer.__annotations__ if name not in model.TIMES), *model.TIMES)
 
     def build(self, row: "AnyRow") -> A_co:
         # by place, because a row takes three times as long to find its values by name
         answer = dict(zip(self.columns, row, strict=False))
-        for name in _TIMES:
+        for name in model.TIMES:
             answer[name] = iso(answer[name])
         return cast("A_co", answer)
 

@@ -76,7 +76,7 @@ class Found(NamedTuple):
 
 
 def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> Found:
-    if not (1 <= limit <= MAX_LIMIT and 0 <= offset <= cap):
+    if offset > cap:
         raise InvalidTemplateVariable(
             "The cursor is past the last result.",
             details=f"A page has 1 to {MAX_LIMIT} results and starts within the first {cap}.",

@@ -31,7 +31,7 @@ from sqlalchemy.types import TypeEngine
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.core.tracing import count_call
 from quilt_mcp.requirements import model, tables
-from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, LAST_NUMBER, RECORDS, Kind, format_reference
 from quilt_mcp.requirements.search_text import GAP, IndexedText, compile_tsvector, select_tokens
 from quilt_mcp.requirements.tables import LETTERS, Id, Time, Values
 
@@ -147,7 +147,7 @@ def new_id() -> str:
 
 
 def make_times() -> Values:
-    return dict.fromkeys(("created_at", "updated_at"), datetime.now(UTC))
+    return dict.fromkeys(model.TIMES, datetime.now(UTC))
 
 
 def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[str, object]]) -> list[Values]:
@@ -193,12 +193,12 @@ def update_rows(connection: Connection, table: Table, changed: Iterable[tuple[Va
 
 def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
     """Return the row with a value for each column except the reference ID."""
+    record = RECORDS[kind.name]
     defaults: Values = {"id": row.get("id") or new_id(), "project_id": DEFAULT_PROJECT_ID, **make_times()}
+    defaults |= dict.fromkeys(record.optional)
     if kind.statuses:
-        defaults |= {"priority": 3, "status": kind.statuses[0], "description": None}
+        defaults |= {name: record.default(name) for name in ("priority", "status")}
         defaults["assignee_id"] = row.get("creator_id")
-    if kind is model.REQUIREMENT:
-        defaults["acceptance_criteria_id"] = None
     return defaults | {column: value for column, value in row.items() if value is not None}
 
 
@@ -214,9 +214,6 @@ def _set_projects(connection: Connection, kind: Kind, rows: list[Values]) -> Non
         found = connection.execute(select(table.c.id, table.c.project_id).where(of_parents))
         projects |= dict(found.all())
     for row in rows:
-        if row[column] not in projects:
-            parent = column.removesuffix("_id").replace("_", " ").capitalize()
-            raise LookupError(f"{parent} {row[column]} not found.")
         row["project_id"] = projects[row[column]]
 
 
