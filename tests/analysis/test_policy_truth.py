@@ -15,7 +15,7 @@ from quilt_mcp.analysis.resources import SecurityConfig, describe_security, secu
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.app import App
 from quilt_mcp.settings import Settings
-from tests.analysis.sandboxes import SETTINGS, ask, ask_all, running
+from tests.analysis.sandboxes import SETTINGS, ask, ask_all, running, script
 
 
 async def _find_contradictions(sandbox: Sandbox, every: int = 1) -> list[str]:
@@ -39,6 +39,12 @@ async def test_sandbox_enforces_what_it_publishes(sandbox: Sandbox) -> None:
 @pytest.mark.soak
 async def test_sandbox_enforces_all_that_it_publishes(sandbox: Sandbox) -> None:
     assert await _find_contradictions(sandbox) == []
+
+
+@pytest.mark.soak
+async def test_gate_with_another_policy_is_detected() -> None:
+    async with running(script("lenient_gate.py")) as sandbox:
+        assert await _find_contradictions(sandbox) == ["exact size", "import os", "builtin eval"]
 
 
 def test_gate_refuses_all_published_modules_and_builtins(sandbox: Sandbox) -> None:

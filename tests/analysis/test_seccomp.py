@@ -68,6 +68,11 @@ def test_no_call_takes_a_path_or_names_the_machine(name: str) -> None:
     assert not {one for one in listed if one.startswith(name) or one.endswith(f"{name}at")} - {"statfs"}
 
 
+@pytest.mark.parametrize("name", ["clone", "fork", "vfork", "unshare", "setns", "socket", "ptrace", "io_uring"])
+def test_no_call_starts_a_process_a_thread_or_a_connection(name: str) -> None:
+    assert not [call.name for call in SYSTEM_CALLS if call.name.startswith(name)]
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_calls_with_numbers_of_another_architecture_kill_the_process(machine: str) -> None:
     other = next(value for name, value in ARCHITECTURES.items() if name != machine)

@@ -288,8 +288,9 @@ def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
 
 @pytest.mark.soak
 def test_a_workflow_has_at_most_100_steps_and_100_log_entries() -> None:
-    create("a", workflow_id="other")
+    create(*"abcdef", workflow_id="other")
     other = workflow_update_step("other", "a", "completed")
+    assert other["recommendations"][0].startswith("Ready to start: b, c, d, e, f. ")
     create(*(f"s{number}" for number in range(100)))
     with pytest.raises(WorkflowRuleError, match="has 100 steps, which is the maximum"):
         workflow_add_step("w", "s100", "One too many")
