@@ -46,6 +46,7 @@ async def test_answers_are_valid_json(ungated: Sandbox) -> None:
         "\\xff[[{",
         '{"status": 1}',
         '{"status": "x", "n": NaN}',
+        '{"status": "x", "n": 1e999}',
         '{"status": "x", "d": ' + "[" * 20 + "]" * 20 + "}",
     ]
     for shape in shapes:

@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
+import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from threading import Event
 from threading import enumerate as list_threads
 
@@ -16,7 +18,7 @@ from quilt_mcp.app.pools import Pools
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.core.tracing import ReadIsOver
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.database import open_database
+from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS, create_project
@@ -79,6 +81,16 @@ def test_a_server_that_never_responds() -> None:
             failure = failure_of(database)
     assert type(failure) is Unavailable
     assert "in time" in failure.message
+
+
+def test_a_busy_database_is_not_asked_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = sqlite3.OperationalError("database is locked")
+    busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    with opened(Settings(data_dir=tmp_path)) as database:
+        assert epics(database) == 0
+        monkeypatch.setattr(Database, "schema", None)  # it would open another connection
+        with pytest.raises(Unavailable, match="Another process is writing"), database.reading():
+            raise DBAPIError("SELECT 1", {}, busy)
 
 
 def test_an_unknown_database_is_not_transient(postgres: PostgresServer) -> None:

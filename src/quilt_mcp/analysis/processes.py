@@ -103,7 +103,7 @@ def parse_last_line(received: bytearray, kind: str) -> Answer | None:
         answer: object = line.get(kind) if isinstance(line, dict) else None
         if not isinstance(answer, dict) or not isinstance(answer.get("status"), str) or not _is_small(answer):
             return None
-        valid: Answer = json.loads(replace_surrogates(json.dumps(answer, ensure_ascii=False)))
+        valid: Answer = json.loads(replace_surrogates(json.dumps(answer, ensure_ascii=False, allow_nan=False)))
     except (ValueError, RecursionError):
         return None
     return valid
@@ -324,7 +324,7 @@ class ZygoteKeeper:
                 self._zygote = await ZygoteProcess.start(self._command, self._surroundings)
             except ZygoteLost:
                 self._failed_starts += 1
-                pause = min(2.0**self._failed_starts, _LONGEST_PAUSE_SECONDS)
+                pause = min(2.0 ** min(self._failed_starts, 10), _LONGEST_PAUSE_SECONDS)
                 self._no_start_before = anyio.current_time() + pause
                 raise
             self._failed_starts = 0

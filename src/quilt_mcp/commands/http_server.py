@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:
-    """Serve in this process until a signal ends it; return the exit status.
+    """Serve in this process until a signal ends it; return 0. Another exit status is that of an exception.
 
     SIGTERM lets requests in progress finish. A second SIGTERM and SIGINT do not.
     """
@@ -57,6 +57,7 @@ def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: 
     signal.signal(signal.SIGTERM, shutdown.handle_signal)
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda *_: logger.warning(NO_RELOAD))
+    # in another thread, where uvicorn leaves these handlers in place
     run_stoppable(lambda: web.run([listener]), check=shutdown.check)
     return 0
 

@@ -195,6 +195,7 @@ def _read_static_tokens(text: str) -> dict[str, dict[str, object]]:
         field = first["loc"][1:]  # the first element is the token itself
         where = f" (at {'.'.join(map(str, field))})" if field else ""
         raise MisconfiguredSignIn(f"QUILT_MCP_STATIC_TOKENS: {first['msg']}{where}") from None
+    # a claim that is null would count as given
     return {token: known.model_dump(exclude_none=True) for token, known in found.items()}
 
 

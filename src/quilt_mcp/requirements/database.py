@@ -11,13 +11,15 @@ from sqlalchemy.exc import DBAPIError
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
 from quilt_mcp.app.database.failures import FOREIGN, NEWER
-from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.core.errors import ResourceExecutionError, Unavailable, find_failure
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 MIGRATIONS = Migrations(version_table="requirements_schema_version", steps={"0001": tables.create_tables})
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
+_LOCK = "SELECT pg_advisory_xact_lock(2026110401)"
+"""The number is the same in every version, so that their processes migrate one after the other."""
 CREATED_BY_USE = "Nothing: the first read or import creates the tables."
 """The next step for an SQLite file without tables, or without a file."""
 
@@ -120,9 +122,10 @@ class Database:
                 raise Unavailable("The requirements database changed twice during a read.")
             try:
                 yield connection
-            except DBAPIError:  # not a failure of the database: a bug, or a table has changed since it was examined
-                self._is_examined = False
-                require_readable(self.schema())
+            except DBAPIError as error:
+                if find_failure(error, FAILURES.rows) is None:  # a bug, or a table has changed since it was examined
+                    self._is_examined = False
+                    require_readable(self.schema())
                 raise
 
     @contextmanager
@@ -154,13 +157,13 @@ class Database:
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
         """Yield a connection that changes the tables, in one transaction. Only one such transaction runs at a time."""
-        self._is_examined = False
+        self._is_examined = False  # a read that examines before the end compares the revision anyway
         if self.storage.file:
             with translate(FAILURES):
                 make_file(self.storage.file)
         with self.storage.transaction(writes=True) as connection:
             if self.dialect == "postgresql":
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(2026110401)")
+                connection.exec_driver_sql(_LOCK)
             yield connection
 
     def upgrade(self) -> Schema:

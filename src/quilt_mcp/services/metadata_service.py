@@ -396,7 +396,7 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
     if content is not None and error is None:
         error = _find_refusal(content) if is_known else NOT_A_MAPPING
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
-    required = str(config.get("is_workflow_required", "true")).lower() in TRUE if config else None
+    required = _is_true(str(config.get("is_workflow_required", "true"))) if config else None
     return {
         "bucket": bucket,
         "has_config": text is not None,
@@ -458,8 +458,13 @@ def _describe_workflow(identifier: str, value: object) -> WorkflowRow:
         "handle_pattern": _get_text(value, "handle_pattern"),
         "metadata_schema": _get_text(value, "metadata_schema"),
         "entries_schema": _get_text(value, "entries_schema"),
-        "is_message_required": (_get_text(value, "is_message_required") or "").lower() in TRUE,
+        "is_message_required": _is_true(_get_text(value, "is_message_required") or ""),
     }
+
+
+def _is_true(text: str) -> bool:
+    """Return what YAML 1.1 makes of a text. Every value is a text here, because `parse_yaml` converts none."""
+    return text.lower() in TRUE
 
 
 def _read_schemas(aws: "AWSClients", schemas: dict[str, object]) -> list[SchemaRow]:

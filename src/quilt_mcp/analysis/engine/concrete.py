@@ -301,10 +301,12 @@ class ConcreteSearch:
         return judged[-1] if self.watch.state() == self.before else judged[0]
 
     def compare(self, arguments: Iterable[BoundArguments], deadline: float) -> End:
-        """Compare the judgements of these arguments with all earlier ones. The corpus stays the same.
+        """Try to refute that all paths are known: then these arguments would have a judgement that none had before.
+
+        The corpus stays the same.
 
         Returns:
-            End.ALL_PATHS: each has a known judgement. End.STOPPED: one has another. Otherwise why that is not known.
+            End.ALL_PATHS: not refuted. End.STOPPED: refuted. Otherwise why that is not known.
         """
         for one in arguments:
             try:

@@ -193,17 +193,24 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
         posts: list[Clause | None] = [*contract.post] or [None]
         return [Check(subject, contract.pre, post, contract.raises, has_invariants=has_invariants) for post in posts]
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
-        # tracebacks have the lines of the canonical source
-        node = find_function(ast.parse(task.loaded.source), subject.name)
-        statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
-        end = (node.end_lineno or 0) + 1
-        body_line = next((one.lineno for one in statements if not isinstance(one, ast.Assert)), end)
+        body_line = _find_body_line(subject, task)
         return [Check(subject, pre=[], post=None, raises=(), body_line=body_line, has_invariants=has_invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "
         "(`_` is the result), or assert statements.",
     )
+
+
+def _find_body_line(subject: Subject, task: Task) -> int:
+    """Return the first line after the asserts at the start, which are preconditions; past the end if there is no other.
+
+    It is a line of the canonical source, as in tracebacks. `subject.node` has the lines of the submitted text.
+    """
+    node = find_function(ast.parse(task.loaded.source), subject.name)
+    statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    end = (node.end_lineno or 0) + 1
+    return next((one.lineno for one in statements if not isinstance(one, ast.Assert)), end)
 
 
 def _check_names(contract: Contract, function: FunctionType) -> None:
@@ -238,7 +245,7 @@ def _make_answer(
         "coverage": describe_coverage(explorations),
     }
     if counterexamples:
-        answer["confirmed_by_replay"] = True  # explore() stops only on a concrete run
+        answer["confirmed_by_replay"] = True  # an exploration stops only on a concrete run
         if any(one["test"] is None for one in counterexamples):
             answer["message"] = NO_TEST
     if answer["status"] == "error":

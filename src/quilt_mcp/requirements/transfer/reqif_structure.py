@@ -167,6 +167,7 @@ class Structure:
         if self._root != "REQ-IF":
             self.refuse(1, None, f"The file is not ReqIF: its root element is {shorten(self._root or '')}, not REQ-IF.")
         called = {key: fold(self.find_kind(self.objects[key].type_id).name) for key in self._chapters}
+        # a requirement with a chapter name, and nothing inside, stays a requirement
         is_heading = self.containing | {key for key, name in called.items() if name not in _REQUIREMENTS}
         self.headings = {key: title for key, title in self.headings.items() if key in is_heading}
         self._own_places = {place for key, place in self._specifications.items() if self.kind_of_object(key)}
@@ -175,7 +176,7 @@ class Structure:
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
         self.has_criteria = any(map(self.relates_criteria, self.kinds))
         self._refuse_cycle()
-        if not self.refused:
+        if not self.refused:  # in a cycle it would not end
             self._leave_out_places()
 
     def _leave_out_places(self) -> None:

@@ -132,7 +132,10 @@ class Spool:
         return set(self._find(f"{table}.id", list(ids)))
 
     def take_id(self, table: str, key: Key, row_id: str) -> None:
-        """Give a record the ID of the row of the database with its name."""
+        """Let a record without an ID in the file be the row of the database with the same name.
+
+        The ID of that row replaces the one that was made for the record. No reference has been resolved to it yet.
+        """
         [(fields,)] = self.connection.execute("SELECT fields FROM records WHERE number = ?", (key.number,))
         values = _load(fields) | {"id": row_id}
         self.replace([Spooled(key.number, key.line, values)])
@@ -146,6 +149,7 @@ class Spool:
         self.connection.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?)", rows)
 
     def find_stored(self, table: str, ids: Iterable[str]) -> set[str]:
+        """Return which of these rows of the database the file has too, once its records are written."""
         statement = "SELECT id FROM stored WHERE place = ? AND id IN (SELECT value FROM json_each(?))"
         return {row_id for (row_id,) in self.connection.execute(statement, (table, json.dumps(list(ids))))}
 

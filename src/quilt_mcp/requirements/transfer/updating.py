@@ -98,6 +98,7 @@ class Deleter:
                     self._delete(kind, rows)
 
     def _list_missing(self, kind: str) -> Iterator[list[AnyRow]]:
+        """Yield the rows that the file does not have, in pages by ID: the caller deletes each page before the next."""
         table = metadata.tables[TABLES[kind]]
         shown = [table.c.id, *([table.c[NAMES[table.name]]] if table.name in NAMES else [])]
         page = select(*shown).where(*self._limit_to_projects(kind)).order_by(table.c.id).limit(BATCH)
