@@ -48,7 +48,7 @@ check: setup ## Lint, format, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cd mcp-parity && ../$(BIN)/mypy
-	@$(BIN)/python -m tests.project.budgets
+	@$(BIN)/python -m tests.project.sizes
 
 test: setup ## All tests; what fails runs once more, alone
 	cd mcp-parity && { ../$(FIRST) || ../$(AGAIN); }

@@ -1,4 +1,4 @@
-"""Budgets that keep the package readable, and the frames that a read passes."""
+"""Rules that keep the package readable, and the frames that a read passes."""
 
 import ast
 import asyncio
@@ -25,7 +25,7 @@ from quilt_mcp.core.answers import GetResourceSuccess
 from quilt_mcp.core.surfaces import make_tool_result
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
-from tests.project.budgets import Size, find_excess, measure, read_budgets, shrink
+from tests.project.sizes import list_called_once, measure
 from tests.support.sources import list_modules, read
 from tests.support.toys import toy, toy_manager
 
@@ -77,28 +77,19 @@ def test_the_core_has_no_terms_of_a_domain() -> None:
     assert found == []
 
 
-def test_each_folder_keeps_to_its_budget() -> None:
-    assert find_excess(measure(), read_budgets()) == []
-
-
-def test_a_folder_that_grows_exceeds_its_budget(tmp_path: Path) -> None:
-    before, table = {"a": Size(10, 2), "b": Size(5, 1)}, tmp_path / "budgets.csv"
-    shrink(before, {}, table)
-    assert read_budgets(table) == before
-    assert find_excess(before | {"a": Size(9, 2)}, before) == []
-    assert find_excess({"a": Size(11, 2), "c": Size(1, 1)}, before) == [
-        "a: 11 lines in 2 modules; the budget is 10 in 2",
-        "b: a budget, but no folder",
-        "c: no budget",
-    ]
-    assert find_excess({"a": Size(1, 3), "b": Size(5, 1)}, before)
-    shrink({"a": Size(11, 1), "b": Size(5, 1)}, before, table)
-    assert read_budgets(table) == {"a": Size(10, 1), "b": Size(5, 1)}
+def test_the_report_of_sizes_has_each_folder_and_the_functions_that_one_place_calls(tmp_path: Path) -> None:
+    sizes = measure()
+    assert {f"src/quilt_mcp/{path.name}" for path in PACKAGE.iterdir() if list_modules(path)} <= sizes.keys()
+    assert sizes["src/quilt_mcp"].modules == len(modules())
+    (tmp_path / "one.py").write_text(
+        "def _once(): ...\ndef _twice(): ...\ndef __init__(): ...\n_once(_twice(_twice()))\n"
+    )
+    assert list_called_once(tmp_path) == (["one.py:_once"], 3)
 
 
 def test_the_top_of_the_package_shows_the_architecture() -> None:
     entries = {path.name for path in PACKAGE.iterdir()} - {"__init__.py", "__main__.py", "__pycache__", "py.typed"}
-    assert len(entries) <= 15, sorted(entries)
+    assert len(entries) <= 19, sorted(entries)
 
 
 def test_modules_and_functions_are_short() -> None:
