@@ -50,10 +50,10 @@ Call get_resource() to list all resources, then get_resource(uri=...), or read t
 """
 TITLE = "Quilt"
 WEBSITE = "https://quilt.bio"
-ICON = (  # a patchwork of four squares
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 4 4'%3E"
-    "%3Cpath fill='%236a5acd' d='M0 0h2v2H0zM2 2h2v2H2z'/%3E"
-    "%3Cpath fill='%23f28e2b' d='M2 0h2v2H2zM0 2h2v2H0z'/%3E%3C/svg%3E"
+ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients check that it is a URI
+    "data:image/svg+xml,%3Csvg%20xmlns=%27http://www.w3.org/2000/svg%27%20viewBox=%270%200%204%204%27%3E"
+    "%3Cpath%20fill=%27%236a5acd%27%20d=%27M0%200h2v2H0zM2%202h2v2H2z%27/%3E"
+    "%3Cpath%20fill=%27%23f28e2b%27%20d=%27M2%200h2v2H2zM0%202h2v2H0z%27/%3E%3C/svg%3E"
 )
 DIAGNOSIS = "Run `quilt-mcp doctor` in a terminal: it checks the configuration, the login and the network."
 

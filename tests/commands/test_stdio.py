@@ -94,6 +94,46 @@ async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end
     assert "canary" not in path.read_text(encoding="ascii")
 
 
+NO_MESSAGES: list[tuple[bytes, int, int | None]] = [
+    (b"Content-Length: 85\r", -32700, None),
+    (b'{"jsonrpc":"2.0","id":1,"method":', -32700, None),
+    (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"ping"}', -32700, None),
+    (json.dumps(request(1, "ping")).encode("utf-16"), -32700, None),
+    (b"\0", -32700, None),
+    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, None),
+    (b" []", -32600, None),
+    (b"42", -32600, None),
+    (b'"text"', -32600, None),
+    (b"null", -32600, None),
+    (b"{}", -32600, None),
+    (b'{"id":7,"method":"ping"}', -32600, 7),
+    (b'{"jsonrpc":"1.0","id":8,"method":"ping"}', -32600, 8),
+    (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":[1]}', -32600, 9),
+    (b'{"jsonrpc":"2.0","id":10,"method":5}', -32600, 10),
+    (b'{"id":11,"method":"ping","n":' + b"9" * 5000 + b"}", -32700, None),
+]
+"""Lines that are no message, with the code and the id of the error."""
+
+
+def test_each_line_that_is_no_message_gets_an_error_and_a_log_line_and_blank_ones_do_not() -> None:
+    lines = [line for line, _, _ in NO_MESSAGES]
+    valid = json.dumps(request("a\u2028b\u2029", "ping"), ensure_ascii=False).encode()
+    ended = subprocess.run(
+        [executable(), "serve"],
+        input=b"\n\r\n \n" + b"\n".join([*lines, json.dumps(INITIALIZE).encode(), valid]),
+        capture_output=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    *refused, initialized, last = ended.stdout.removesuffix(b"\n").split(b"\n")
+    errors = [json.loads(one) for one in refused]
+    found = [(line, one["error"]["code"], one["id"]) for line, one in zip(lines, errors, strict=True)]
+    assert found == NO_MESSAGES
+    assert json.loads(initialized)["id"] == 1
+    assert last == b'{"jsonrpc":"2.0","id":"a\\u2028b\\u2029","result":{}}'
+    assert ended.stderr.count(b"a message is refused: ") == len(lines)
+
+
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="no non-blocking pipes")
 def test_streams_in_non_blocking_mode_are_read_and_written() -> None:

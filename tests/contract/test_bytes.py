@@ -15,8 +15,8 @@ from quilt_mcp.services import resources as quilt
 from quilt_mcp.workflows import resources as workflows
 
 TOOLS, DESCRIPTION, DISCOVERY = 105, 26, 238
-"""The most bytes for each resource: of tools/list without the tools that analyse code, of the description of the reading
-tool, and of the discovery of the Quilt part. So there is room for the next resource."""
+"""The most bytes for each resource, so that there is room for the next one: of tools/list without those that analyse
+code, of the description of the reading tool, and of the discovery of the Quilt part."""
 QUILT = {row["category"] for row in (*quilt.RESOURCES, *workflows.RESOURCES)}
 """The categories of the Quilt part: the Quilt domain and workflows. Requirements, config and info are counted apart."""
 READ_TOOL, OTHER_TOOL, ANALYSIS_TOOL, ANALYSIS_TOOLS = 800, 1050, 1800, 6600

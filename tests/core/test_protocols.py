@@ -1,5 +1,6 @@
 """What differs between the protocol versions, and what a server says at the start."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,8 +8,14 @@ from fastmcp import Client
 from fastmcp.server.middleware import MiddlewareContext
 from mcp import Client as SDKClient
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ServerCapabilities
+from mcp_types import (
+    InitializeRequest,
+    InitializeResult,
+    PromptReference,
+    ServerCapabilities,
+)
 
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core import errors
 from quilt_mcp.core.introduction import APPS, Introduction
 from quilt_mcp.core.registry import build_registry
@@ -16,6 +23,7 @@ from quilt_mcp.server import create_server
 from tests.support.low_level import low_level
 from tests.support.serving import PROTOCOLS, SESSIONLESS
 from tests.support.toys import toy, toy_manager, toy_server
+from tests.support.worlds import in_world
 
 FAILURES: list[tuple[errors.ResourceFailure, int, int]] = [
     (errors.NotFound("There is no such thing."), -32003, -32602),
@@ -73,13 +81,44 @@ async def test_the_server_announces_what_it_has_and_nothing_else(mode: str) -> N
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_server_without_prompts_announces_none(mode: str) -> None:
+async def test_a_server_without_prompts_announces_what_it_answers(mode: str) -> None:
     server = create_server(domains=[])
     async with Client(server, mode=mode) as client:
         announced = client.server_capabilities
         assert await client.list_prompts() == []
     assert announced is not None
-    assert announced.prompts is None
+    assert announced.prompts is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [("2025-11-25", "2025-11-25"), ("2025-06-18", "2025-06-18"), ("2025-03-26", "2024-11-05"), ("x", "2025-11-25")],
+)
+async def test_the_version_with_batches_is_not_negotiated(asked: str, given: str) -> None:
+    async with Client(create_server(domains=[]), mode="legacy", auto_initialize=False) as client:
+        parameters = {"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        request = InitializeRequest.model_validate({"method": "initialize", "params": parameters})
+        result = await client.session.send_request(request, InitializeResult)
+    assert result.protocol_version == given
+
+
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=-]|%[0-9A-Fa-f]{2})+")
+"""RFC 3986, which the format `uri` of the protocol's schema means. Without the quote, which needs no escape there."""
+
+
+@in_world("admin")
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_what_the_schema_calls_a_uri_is_one(mode: str, world: World) -> None:
+    del world
+    async with Client(create_server(), mode=mode) as client:
+        found = [str(one.uri) for one in await client.list_resources()]
+        info = client.server_info
+    if mode != SESSIONLESS:  # which names the server in an answer that this client does not ask for
+        assert info is not None
+        assert info.icons
+        found += [str(info.website_url), *(icon.src for icon in info.icons)]
+    assert len(found) > 100
+    assert [one for one in found if not URI.fullmatch(one)] == []
 
 
 async def test_a_client_may_keep_only_what_depends_on_no_caller() -> None:

@@ -83,6 +83,8 @@ def find_refusal(message: bytes) -> Refusal | None:
     if is_nested_too_deeply(message):
         text = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
         return Refusal(PARSE_ERROR, text)
+    if message.lstrip(b" \t\r\n").startswith(b"["):
+        return Refusal(INVALID_REQUEST, "Batches are not supported. Send each message on its own.")
     if not (_SURROGATE.search(message) or _OTHER_ID.search(message)) and _is_utf8(message):
         return None
     try:
@@ -98,9 +100,10 @@ def find_refusal(message: bytes) -> Refusal | None:
         text = "The message contains text that is not valid Unicode."
         known = request_id if is_id else None
         return Refusal(INVALID_PARAMS, text, details, known, is_id and "method" in fields)
-    if "id" not in fields or is_id or str(fields.get("method", "notifications/")).startswith("notifications/"):
-        return None
-    return Refusal(INVALID_REQUEST, "The id of a request must be a text or an integer.")
+    is_answerable = (
+        "id" not in fields or is_id or str(fields.get("method", "notifications/")).startswith("notifications/")
+    )
+    return None if is_answerable else Refusal(INVALID_REQUEST, "The id of a request must be a text or an integer.")
 
 
 def _is_utf8(message: bytes) -> bool:

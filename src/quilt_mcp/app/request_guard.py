@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pydantic
 from fastmcp.exceptions import NotFoundError, ValidationError
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import ToolResult
@@ -24,6 +25,8 @@ SURFACES = {
     "prompts/get": "prompt",
     "completion/complete": "completion",
 }
+MOST_NAMED, LONGEST_NAME = 3, 200
+"""How many invalid parameters an error names, and the characters of each and of its reason."""
 Context = MiddlewareContext[Any]
 Next = CallNext[Any, object]
 _STARTED = "cancelled"
@@ -45,14 +48,14 @@ class RequestGuard(Middleware):
         """Answer a request. One that the server sends to itself while it answers another is part of that one."""
         manager, method = self._manager, context.method or ""
         if method in HANDSHAKE or manager.reads.current is not None:
-            return await call_next(context)
+            return await _call(context, call_next)
         surface = "list" if method.endswith("/list") else SURFACES.get(method, "other")
         with manager.around(), manager.reads.reading(surface, is_used=False) as read:
             read.uri, read.outcome = self._find_pattern(surface, context), _STARTED
             try:
                 async with manager.admit(read):
                     read.is_admitted = True
-                    result = await call_next(context)
+                    result = await _call(context, call_next)
             except Exception as error:
                 if read.is_admitted and not isinstance(error, ResourceFailure):
                     read.outcome = _name_outcome(error) if read.outcome == _STARTED else read.outcome
@@ -70,6 +73,21 @@ class RequestGuard(Middleware):
             return str(context.method)
         name = getattr(context.message, "name", None)
         return name if name in self.names and name != TOOL_NAME else "unknown"
+
+
+async def _call(context: Context, call_next: Next) -> object:
+    """Answer a request. Of invalid parameters, the MCP library says only that they are.
+
+    Raises:
+        MCPError: parameters are invalid. Its message names them.
+    """
+    try:
+        return await call_next(context)
+    except pydantic.ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_NAMED]
+        reasons = [f"{'.'.join(map(str, one['loc']))[:LONGEST_NAME]}: {one['msg'][:LONGEST_NAME]}" for one in found]
+        message = f"Invalid request parameters: {'; '.join(reasons)}"
+        raise MCPError(code=INVALID_PARAMS, message=message) from error
 
 
 def _refuse(message: object, refusal: GetResourceError) -> ToolResult:

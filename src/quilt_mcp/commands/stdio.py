@@ -2,6 +2,8 @@
 
 - A request with text that is not valid Unicode, or an id that is none, gets an error. The library replaces characters,
   or sends no answer.
+- A line that is no message gets an error and a log line. The library drops it.
+- U+2028 and U+2029 in answers are escaped: some clients end a line there.
 - Requests in progress when stdin ends are answered, as with `printf ... | quilt-mcp serve`. The library cancels them.
 - A client that asks for `server/discover` can still send `initialize`. The library keeps a connection in the protocol
   of its first request, so the second request starts another connection.
@@ -24,13 +26,22 @@ from functools import partial
 from threading import Condition, Lock
 
 from fastmcp import FastMCP
-from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
+from pydantic_core import from_json
 from typing_extensions import Buffer
 
-from quilt_mcp.app.message_text import find_refusal
+from quilt_mcp.app.message_text import Refusal, find_refusal
 from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.startup import start_server
+from quilt_mcp.core.answers import escape_separators
 from quilt_mcp.http.audit import auditing, open_audit_log
 from quilt_mcp.settings import Settings
 
@@ -127,7 +138,7 @@ class _Requests:
         self._awaited: set[str] = set()
         self._changed = Condition()  # one thread reads messages, others answer them
 
-    def begin(self, message: JSONRPCMessage | None) -> None:
+    def begin(self, message: JSONRPCMessage) -> None:
         with self._changed:
             if isinstance(message, JSONRPCRequest):
                 self._awaited.add(str(message.id))
@@ -173,12 +184,17 @@ def run_stdio(mcp: FastMCP, client: Client | None, *, seconds_to_finish: float) 
         logger.info("the client disconnected before it received all responses")
 
 
-def _parse(line: bytes) -> JSONRPCMessage | None:
-    """Parse a message, as the MCP library does; None if the library drops it."""
+def _parse(line: bytes) -> JSONRPCMessage | Refusal:
+    """Parse a message, as the MCP library does; return why a line is none."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError:
-        return None
+    except ValidationError as error:
+        if error.errors(include_url=False, include_context=False, include_input=False)[0]["type"] == "json_invalid":
+            return Refusal(PARSE_ERROR, "The line is not JSON. Send each message as one line of JSON, without headers.")
+    found = from_json(line)
+    request_id = found.get("id") if isinstance(found, dict) and "method" in found else None
+    text = "The line is no message of JSON-RPC 2.0. Send an object with `jsonrpc`, `method` and, for a request, `id`."
+    return Refusal(INVALID_REQUEST, text, request_id=request_id if isinstance(request_id, str | int) else None)
 
 
 class _Messages(io.BufferedIOBase):
@@ -209,12 +225,14 @@ class _Messages(io.BufferedIOBase):
 
     def _read_chunks(self) -> Iterator[bytes]:
         for line in self._client.read_lines():
-            if refusal := find_refusal(line):
-                logger.warning("a message is refused: %s %s", refusal.message, refusal.details or "")
-                if refusal.is_request:
-                    self._client.write(refusal.to_error() + b"\n")
+            if line.isspace() or not line:
                 continue
-            message = _parse(line)
+            message = find_refusal(line) or _parse(line)
+            if isinstance(message, Refusal):
+                logger.warning("a message is refused: %s %s", message.message, message.details or "")
+                if message.is_request:
+                    self._client.write(message.to_error() + b"\n")
+                continue
             if self._starts_connection(message):
                 self._requests.wait(self._client, seconds=self._seconds_to_finish)
                 yield b""
@@ -223,7 +241,7 @@ class _Messages(io.BufferedIOBase):
         self._requests.wait(self._client, seconds=self._seconds_to_finish)
         self.is_open = False
 
-    def _starts_connection(self, message: JSONRPCMessage | None) -> bool:
+    def _starts_connection(self, message: JSONRPCMessage) -> bool:
         """Return whether a message is the handshake of a client that has only asked for `server/discover`."""
         if not isinstance(message, JSONRPCRequest):
             return False
@@ -247,7 +265,7 @@ class _Answers(io.BufferedIOBase):
     def write(self, lines: Buffer, /) -> int:
         content = bytes(lines)
         try:
-            self._client.write(content)
+            self._client.write(escape_separators(content))
         finally:
             for line in content.split(b"\n"):
                 self._requests.end(line)

@@ -52,10 +52,17 @@ def to_json(value: object) -> str:
     with suppress(orjson.JSONEncodeError):  # a long integer, a lone surrogate, a key or a value of another type
         text = orjson.dumps([[[[[value]]]]], option=orjson.OPT_PASSTHROUGH_SUBCLASS)  # five levels less than 255
         if _is_plain(value):
-            return text[5:-5].decode()
-    unusual = _ENCODER.encode(value)  # raises for NaN, foreign types and circular references
+            return escape_separators(text[5:-5]).decode()
+    unusual = _ENCODER.encode(value).encode(
+        errors="surrogatepass"
+    )  # raises for NaN, foreign types, circular references
     _check(value)
-    return unusual
+    return escape_separators(unusual).decode(errors="surrogatepass")
+
+
+def escape_separators(text: bytes) -> bytes:
+    """Escape U+2028 and U+2029 in JSON in UTF-8. They are valid there, but some clients end a line at them."""
+    return text.replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
 
 
 def _is_plain(value: object) -> bool:
@@ -159,7 +166,9 @@ class GetResourceSuccess(DictAccessibleModel):
     @cached_property
     def data_json(self) -> str:
         """The JSON text of `data`, as resources/read returns it."""
-        return to_json(self.data) if self.uri else pydantic_core.to_json(self.data).decode()  # only models
+        if self.uri:
+            return to_json(self.data)
+        return escape_separators(pydantic_core.to_json(self.data)).decode()  # only models
 
     def body(self) -> JSONObject:
         """Return the JSON object that the tool returns. Its `data` is not a copy."""

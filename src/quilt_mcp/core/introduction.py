@@ -1,14 +1,19 @@
-"""What a server says about itself at the start of a connection: only what it has.
+"""What a server says about itself at the start of a connection: only what it has. It refuses the method of the rest.
 
 FastMCP announces change notifications, logging and MCP Apps for every server. Clients that believe it wait for
 notifications that never come, and set a log level that changes nothing.
+
+Protocol 2025-03-26 requires servers to read batches. It is the only version with them, and the MCP library reads none.
+A client that asks for it gets the version before, which such clients know too: the library's messages are the same.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    METHOD_NOT_FOUND,
     SERVER_INFO_META_KEY,
     DiscoverRequest,
     DiscoverResult,
@@ -24,8 +29,12 @@ APPS_SESSION = "shows-mcp-apps-"
 """How the session ids begin of clients that declared MCP Apps when they connected over HTTP."""
 
 
+BATCHED, _BEFORE = "2025-03-26", "2024-11-05"
+_SET_LEVEL = "logging/setLevel"
+
+
 class Introduction(Middleware):
-    """Corrects the capabilities, and adds what a person sees: the title, the icons and the website.
+    """Corrects the capabilities and the version, and adds what a person sees: the title, the icons and the website.
 
     The answers of `initialize` and `server/discover` have them. In the newest protocol every answer names the server;
     those have only its name and version, because icons would be longer than many answers.
@@ -48,9 +57,16 @@ class Introduction(Middleware):
         result = await call_next(context)
         if result is None:
             return None
-        capabilities = await self._correct(result.capabilities, context)
+        version = _BEFORE if result.protocol_version == BATCHED else result.protocol_version
+        capabilities = self._correct(result.capabilities)
         described = self._describe(result.server_info)
-        return result.model_copy(update={"capabilities": capabilities, "server_info": described})
+        corrected = {"protocol_version": version, "capabilities": capabilities, "server_info": described}
+        return result.model_copy(update=corrected)
+
+    async def on_request(self, context: MiddlewareContext[Any], call_next: CallNext[Any, object]) -> object:
+        if context.method == _SET_LEVEL:
+            raise MCPError(code=METHOD_NOT_FOUND, message="This server sends no log messages to clients.")
+        return await call_next(context)
 
     async def on_discover(
         self,
@@ -63,18 +79,15 @@ class Introduction(Middleware):
         meta = dict(result.meta or {})
         info = self._describe(Implementation.model_validate(meta[SERVER_INFO_META_KEY]))
         meta[SERVER_INFO_META_KEY] = info.model_dump(mode="json", by_alias=True, exclude_none=True)
-        capabilities = await self._correct(result.capabilities, context)
+        capabilities = self._correct(result.capabilities)
         return result.model_copy(update={"capabilities": capabilities, "meta": meta})
 
     def _describe(self, info: Implementation) -> Implementation:
         shown = {"title": self._title, "website_url": self._website_url, "icons": self._icons}
         return info.model_copy(update=shown)
 
-    async def _correct(self, announced: ServerCapabilities, context: MiddlewareContext[Any]) -> ServerCapabilities:
+    def _correct(self, announced: ServerCapabilities) -> ServerCapabilities:
         silent = {"list_changed": False}
-        server = context.fastmcp_context.fastmcp if context.fastmcp_context else None
-        # not `server.list_prompts`, which imports a store of sessions: a fifth of the time to the first answer
-        prompts = [await one.list_prompts() for one in server.providers] if server else []
         extensions = dict(announced.extensions or {})
         if not self._has_apps:
             extensions.pop(APPS, None)
@@ -82,7 +95,7 @@ class Introduction(Middleware):
             update={
                 "resources": announced.resources and announced.resources.model_copy(update=silent),
                 "tools": announced.tools and announced.tools.model_copy(update=silent),
-                "prompts": announced.prompts.model_copy(update=silent) if announced.prompts and any(prompts) else None,
+                "prompts": announced.prompts and announced.prompts.model_copy(update=silent),
                 "logging": None,
                 "extensions": extensions or None,
             }

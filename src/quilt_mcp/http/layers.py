@@ -12,8 +12,9 @@ RateLimit               429 for a caller that sends too many requests
 StreamLimit             429 for a caller that has too many streams, or does not read them (SSE)
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
-HandleMessage           400 for a message that is nested too deeply or is not Unicode, a session id for a client that
-                        shows MCP Apps, and the end of the work for a client that has left
+HandleMessage           400 for a message that is nested too deeply, is not Unicode, or names an unknown version of the
+                        protocol; a session id for a client that shows MCP Apps; the end of the work for a client that
+                        has left; U+2028 and U+2029 escaped in JSON
 Direct                  answers reads (direct.py); the rest is FastMCP's
 """
 
@@ -31,6 +32,8 @@ from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import PROTOCOL_VERSION_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.middleware import Middleware
@@ -42,9 +45,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.app.message_text import find_refusal
-from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.core.answers import GetResourceError, escape_separators
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
-from quilt_mcp.core.introduction import APPS, APPS_SESSION
+from quilt_mcp.core.introduction import APPS, APPS_SESSION, BATCHED
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED, Places
 from quilt_mcp.http.audit import audit_refusal, begin_record
@@ -454,6 +457,7 @@ class HandleMessage(Layer):
     is_sse: bool = False
 
     async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        send = _escape_separators(send)
         if scope["method"] != "POST":  # the handlers of GET detect a disconnect
             await self.app(scope, receive, send)
             return
@@ -467,6 +471,9 @@ class HandleMessage(Layer):
                 return
             invalid = {"jsonrpc": "2.0", "id": refusal.request_id, "method": "resources/read", "params": {"uri": None}}
             first = {"type": "http.request", "body": json.dumps(invalid).encode(), "more_body": False}
+        if not self.is_sse and (error := _find_unsupported(Headers(scope=scope), body)):
+            await _refuse(error)(scope, receive, send)
+            return
         if not self.is_sse and _declares_apps(body):
             # The client sends the id with each request. Before 2026-07-28, only `initialize` says what a client can,
             # and any process answers the next request. The id says it again; there is no session to protect.
@@ -491,6 +498,55 @@ class HandleMessage(Layer):
 
 def _refuse(error: bytes) -> Response:
     return Response(error, HTTPStatus.BAD_REQUEST, headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+
+def _find_unsupported(headers: Headers, body: bytes) -> bytes | None:
+    """Return the error of a request whose header names a version that does not exist, or that has no handshake.
+
+    The MCP library reads such a request as one of the newest version, and says that its `_meta` is missing.
+    """
+    version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
+    if version in HANDSHAKE_PROTOCOL_VERSIONS or version is None or PROTOCOL_VERSION_META_KEY.encode() in body:
+        return None
+    try:
+        message = json.loads(body)
+    except ValueError:  # the MCP library refuses it
+        return None
+    fields = message if isinstance(message, dict) else {}
+    known = HANDSHAKE_PROTOCOL_VERSIONS
+    if fields.get("method") != "initialize":
+        known += MODERN_PROTOCOL_VERSIONS
+    if version in known:
+        return None
+    data = {"supported": [one for one in known if one != BATCHED], "requested": version}
+    error = {"code": UNSUPPORTED_PROTOCOL_VERSION, "message": "Unsupported protocol version", "data": data}
+    return json.dumps({"jsonrpc": "2.0", "id": fields.get("id"), "error": error}).encode()
+
+
+def _escape_separators(send: Send) -> Send:
+    """Return what sends a response with U+2028 and U+2029 in JSON escaped. A stream has a chunk for each event."""
+    waiting: list[Message] = []
+    is_json = False
+
+    async def send_escaped(message: Message) -> None:
+        nonlocal is_json
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            is_json = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
+            if is_json and "content-length" in headers:
+                waiting.append(message)  # its length depends on the body, which follows at once
+                return
+        content = message.get("body", b"") if is_json else b""
+        escaped = escape_separators(content)
+        if waiting:
+            headers = MutableHeaders(scope=waiting[0])
+            headers["content-length"] = str(int(headers["content-length"]) + len(escaped) - len(content))
+            await send(waiting.pop())
+        if content:
+            message["body"] = escaped
+        await send(message)
+
+    return send_escaped
 
 
 def _declares_apps(body: bytes) -> bool:
