@@ -95,14 +95,15 @@ class Host:
         theme: str = "light",
         offers: Answer | None = None,
         context: Answer | None = None,
+        wrap: str = "",
     ) -> AsyncIterator[Shown]:
         """Show the result, or the answer of a URI."""
         given: Answer = {
             "args": {"uri": uri} if uri else {},
             "result": result or await self.ask("tools/call", {"name": "show_resource", "arguments": {"uri": uri}}),
         }
-        async with self.opening(width=width, theme=theme, offers=offers, context=context, **given) as shown:
-            await shown.frame.wait_for_selector("main > *")
+        async with self.opening(width=width, theme=theme, offers=offers, context=context, wrap=wrap, **given) as shown:
+            await shown.frame.wait_for_selector("#quilt-mcp main > *")
             yield shown
 
     @asynccontextmanager

@@ -51,8 +51,44 @@ OPEN_ALL = """() => {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def host() -> AsyncIterator[Host]:
     html = make_page(create_server().manager.registry.values()).text
-    async with open_host(html, ask_goldens) as opened:
+    names = "Object.assign(globalThis, { main, open, show });"  # which the page keeps to itself
+    *before, end = html.rpartition("start();")
+    async with open_host(f"{''.join(before)}\n{names}{end}", ask_goldens) as opened:
         yield opened
+
+
+HEAD = "<html><head></head><body>"
+WRAPS = {
+    "body": f"{HEAD}PAGE</body></html>",
+    "no policy": "<!doctype html><html><body>PAGE</body></html>",
+    "script": f"<!doctype html>{HEAD}<script>const h = 1, header = 2, root = 3; function open() {{}}</script>PAGE",
+    "elements": f"{HEAD}<header>Host</header><main>Host</main><p role=status></p><div>PAGE</div></body></html>",
+    "styles": f"{HEAD}<style>* {{ box-sizing: content-box; }} body {{ margin: 30px; font: 9px serif; }} "
+    "body { text-align: end; } table, button { color: red; font-size: 30px; }</style>PAGE",
+    "prototypes": f"{HEAD}<script>addEventListener('load', () => {{ if (`${{{{}}}}` !== '[object Object]') "
+    "console.error('changed'); });</script>PAGE",
+}
+"""Documents of hosts with the page in them. Most are in quirks mode."""
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+async def test_the_page_works_in_a_document_of_the_host(wrap: str, host: Host) -> None:
+    name = "permissions"
+    async with host.showing(to_result(find_answer(name)), width=800) as alone:
+        expected = await alone.frame.locator("#quilt-mcp main").inner_text()
+    async with host.showing(to_result(find_answer(name)), width=800, wrap=WRAPS[wrap]) as shown:
+        page = shown.frame.locator("#quilt-mcp")
+        await shown.frame.evaluate("() => new Promise((done) => setTimeout(done, 200))")  # it would grow for ever
+        [*_, size] = await shown.messages("ui/notifications/size-changed")
+        end = await page.evaluate("(one) => one.getBoundingClientRect().bottom")
+        fonts = "() => [...document.querySelectorAll('#quilt-mcp td')].map((one) => getComputedStyle(one).fontSize)"
+        assert end < size["height"] <= end + 2
+        assert len(await shown.messages("ui/notifications/size-changed")) < 6
+        assert await page.locator("main").inner_text() == expected
+        assert set(await shown.frame.evaluate(fonts)) == {"14px"}
+        await page.locator("main a").first.click()
+        await page.get_by_role("link", name="Back").wait_for()
+        assert shown.noises == []
 
 
 def find_answer(name: str) -> dict[str, Any]:

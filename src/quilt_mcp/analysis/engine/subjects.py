@@ -192,7 +192,8 @@ def parse_contract(function: Callable[..., object]) -> Contract:
         return Contract([], [], (), [])
     problems = [problem.message for problem in parsed.syntax_messages()]
     pre = [Clause(one.expr_source, one.evaluate) for one in parsed.pre if one.evaluate]
-    post = [Clause(one.expr_source, one.evaluate) for one in parsed.post if one.evaluate]
+    # CrossHair adds a postcondition without a source, which always holds, to preconditions alone
+    post = [Clause(one.expr_source, one.evaluate) for one in parsed.post if one.evaluate and one.expr_source]
     return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
 
 

@@ -1,7 +1,8 @@
 """Search for a call that breaks a contract (symbolic_check) or raises an exception (find_path_to_exception).
 
 The contract is the `pre:`, `post:` and `raises:` lines of the docstring (PEP 316). Without such lines, the asserts are
-the contract: those before the first other statement are preconditions, the others must hold.
+the contract: those before the first other statement are preconditions, the others must hold. Without either, it is the
+invariants of the classes of its parameters.
 """
 
 import ast
@@ -195,6 +196,9 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
         body_line = _find_body_line(subject, task)
         return [Check(subject, pre=[], post=None, raises=(), body_line=body_line, has_invariants=has_invariants)]
+    types = [one.annotation for one in subject.signature.parameters.values()]
+    if any(isinstance(one, type) and list_invariants(one) for one in types):
+        return [Check(subject, pre=[], post=None, raises=(), has_invariants=True)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "
