@@ -440,7 +440,8 @@ async def test_cells_are_texts_to_a_spreadsheet(host: Host) -> None:
 
 async def test_the_theme_is_that_of_the_host(host: Host) -> None:
     colours = {"--color-background-primary": "light-dark(#fdf6e3, #002b36)", "--font-sans": "Georgia, serif"}
-    style = "() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).fontFamily]"
+    names = "['backgroundColor', 'fontFamily']"
+    style = f"() => {names}.map((one) => getComputedStyle(document.getElementById('quilt-mcp'))[one])"
     async with host.showing(uri="admin://users", context={"styles": {"variables": colours}}) as shown:
         assert await shown.frame.evaluate(style) == ["rgb(253, 246, 227)", "Georgia, serif"]
         await shown.send(method="ui/notifications/host-context-changed", params={"theme": "dark"})

@@ -84,7 +84,9 @@ async def test_a_person_reads_page_after_page(chat: Chat) -> None:
         assert chat.asked == []  # the result of the tool has the answer
         for number in (2, 3, 4):
             await shown.frame.get_by_role("button", name="Next page").click()
-            await shown.frame.wait_for_function("old => !main.innerText.includes(old)", arg=first[0])
+            await shown.frame.wait_for_function(
+                "old => !document.querySelector('main').innerText.includes(old)", arg=first[0]
+            )
             assert f"cursor={number}" not in chat.asked[-1]
             found = await rows(shown)
             assert set(first).isdisjoint(found)
