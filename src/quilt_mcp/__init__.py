@@ -9,7 +9,7 @@ def __getattr__(name: str) -> str:
     """Return `__version__`, the version of the installed package. Its library is imported at the first use."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    version: str = import_module("importlib.metadata").version("quilt-mcp")
+    version: str = import_module("quilt_mcp.app.build").find_version()
     return version
 
 

@@ -11,9 +11,9 @@ from fastmcp.prompts import Prompt
 from fastmcp.tools import Tool
 from mcp_types import Icon
 
-from quilt_mcp import __version__
 from quilt_mcp.analysis.resources import ANALYSIS
 from quilt_mcp.app import App
+from quilt_mcp.app.build import find_version
 from quilt_mcp.app.domain import Domain, InvalidDomain, collect_resources
 from quilt_mcp.app.pools import Pool, Pools
 from quilt_mcp.app.request_guard import RequestGuard
@@ -141,7 +141,7 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
         ),
         ttl_seconds=settings.cache_ttl if settings.enable_caching else 0,
         cache_ttl=LISTS_TTL_SECONDS,
-        version=__version__,
+        version=find_version(),
         instructions=INSTRUCTIONS,
         mask_error_details=True,
         lifespan=_close_app(app),

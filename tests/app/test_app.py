@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from quilt_mcp.app import App, current_app
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager, create_server
 from tests.core.test_new_resource import ROW, domain_of
 

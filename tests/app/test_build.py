@@ -94,9 +94,9 @@ def test_sources_that_are_not_installed_have_none(package: Path, monkeypatch: py
 
 
 def test_the_version_names_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert describe_version("1.2") == f"quilt-mcp 1.2 ({find_commit() or 'unknown commit'})"
+    assert describe_version() == f"quilt-mcp {__version__} ({find_commit() or 'unknown commit'})"
     monkeypatch.setattr(build, "find_commit", lambda: None)
-    assert describe_version("1.2") == "quilt-mcp 1.2 (unknown commit)"
+    assert describe_version() == f"quilt-mcp {__version__} (unknown commit)"
 
 
 async def test_health_has_the_version_for_this_machine_and_for_signed_in_callers() -> None:

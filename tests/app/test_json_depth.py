@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from quilt_mcp.app.message_text import MAX_DEPTH, find_refusal, is_nested_too_deeply
-from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.http.layers import HandleMessage
 from quilt_mcp.services.stack.session import StackSession
 from tests.support.silent_server import SilentServer

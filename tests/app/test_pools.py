@@ -12,8 +12,8 @@ from fastmcp import Client
 
 from quilt_mcp.app import App
 from quilt_mcp.app.pools import PLACES, SHARES, Pools, run_in_pool
-from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Readiness
 from quilt_mcp.requirements.conditions import Scope

@@ -10,9 +10,9 @@ import pytest
 from fastmcp import Client
 
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.samples import write_sample
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import TooManyRequests
+from quilt_mcp.demo.samples import write_sample
+from quilt_mcp.demo.world import World
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings

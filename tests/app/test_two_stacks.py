@@ -16,11 +16,11 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from pydantic import SecretStr
 
-from quilt_mcp.commands.demo.company import ADMIN
-from quilt_mcp.commands.demo.samples import write_sample
-from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.registry import path_of, path_variables
+from quilt_mcp.demo.company import ADMIN
+from quilt_mcp.demo.samples import write_sample
+from quilt_mcp.demo.stack import FakeStack
+from quilt_mcp.demo.world import World
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings

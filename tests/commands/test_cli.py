@@ -14,11 +14,11 @@ from pydantic_settings import BaseSettings
 from quilt_mcp import __version__
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.domain import Domain
-from quilt_mcp.commands.cli import COMMANDS, complete_demo, main
-from quilt_mcp.commands.demo import world as demo
-from quilt_mcp.commands.demo.command import PEOPLE
+from quilt_mcp.commands.cli import complete_demo, list_commands, main
+from quilt_mcp.commands.demo import PEOPLE
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.parser import World
+from quilt_mcp.console.parser import World
+from quilt_mcp.demo import world as demo
 from quilt_mcp.server import create_server
 from tests.support.toys import toy
 
@@ -64,8 +64,8 @@ def test_help_names_every_command_and_each_has_its_own(capsys: pytest.CaptureFix
     bare = capsys.readouterr().out
     assert main(["--help"]) == 0
     assert capsys.readouterr().out == bare
-    assert all(f" {name} " in bare for name in COMMANDS)
-    for command in COMMANDS:
+    assert all(f" {name} " in bare for name in list_commands())
+    for command in list_commands():
         assert main([command, "--help"]) == 0
         assert f"Usage: quilt-mcp {command}" in capsys.readouterr().out
 
@@ -208,7 +208,7 @@ def test_the_options_list_every_world() -> None:
 
 
 def test_the_parser_imports_no_heavy_libraries() -> None:
-    of_command, of_parser = imported_by("quilt_mcp.commands.cli", "quilt_mcp.commands.parser")
+    of_command, of_parser = imported_by("quilt_mcp.commands.cli", "quilt_mcp.console.parser")
     assert not of_command & {*HEAVY, "fastmcp", "pydantic", "cyclopts"}
     assert "cyclopts" in of_parser
     assert not of_parser & {*HEAVY, "fastmcp", "pydantic"}

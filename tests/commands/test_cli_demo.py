@@ -9,8 +9,8 @@ from fastmcp.tools.base import ToolResult
 from mcp.shared.exceptions import MCPError
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.demo.command import Case, compare
-from quilt_mcp.commands.demo.world import PEOPLE
+from quilt_mcp.commands.demo import Case, compare
+from quilt_mcp.demo.world import PEOPLE
 from quilt_mcp.resources import RESOURCE_REGISTRY
 
 URI = "thing://one"

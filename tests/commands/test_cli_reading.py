@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.output import console_on, trace_tree
+from quilt_mcp.console.output import console_on, trace_tree
 from quilt_mcp.core.registry import path_variables
 from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, get_resource
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.commands.output import complain, console_on, document, show, show_json
+from quilt_mcp.console.output import complain, console_on, document, show, show_json
 
 
 def drawn(data: dict[str, Any], width: int = 80) -> list[str]:

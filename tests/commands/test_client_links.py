@@ -5,7 +5,8 @@ import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from quilt_mcp.commands.parser import create_app
+from quilt_mcp.commands.cli import list_commands
+from quilt_mcp.console.parser import create_app
 from tests.support.docs import ROOT
 
 
@@ -26,4 +27,4 @@ def test_both_clients_get_a_command_that_starts_the_server() -> None:
     assert json.loads(of_vs_code.pop("config")) == {"type": "stdio"} | ENTRY
     assert (cursor, of_cursor) == ("https://cursor.com/install-mcp", {"name": "quilt"})
     assert (vs_code, of_vs_code) == ("https://vscode.dev/redirect/mcp/install", {"name": "quilt"})
-    create_app().parse_args(ENTRY["args"])
+    create_app(list_commands()).parse_args(ENTRY["args"])

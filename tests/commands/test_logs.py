@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.logs import MAX_WAITING, Format, StderrHandler, configure_logging
+from quilt_mcp.console.logs import MAX_WAITING, Format, StderrHandler, configure_logging
 from tests.http.web import READ_QUICK, request, shop
 from tests.support.server_process import STARTED
 from tests.support.toys import toy, toy_manager
@@ -189,7 +189,7 @@ def test_a_record_that_cannot_be_formatted_leaves_none_of_its_text(start: Start)
     except ValueError:
         ours.exception("%d", "canary")
     [line] = read().splitlines()
-    assert line.endswith(" ERROR quilt_mcp.commands.logs: a record of the log could not be written")
+    assert line.endswith(" ERROR quilt_mcp.console.logs: a record of the log could not be written")
 
 
 class Stalled(StringIO):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.commands.cli import COMMANDS, main
+from quilt_mcp.commands.cli import list_commands, main
 from quilt_mcp.settings import Settings
 from tests.support.client_home import remove_home
 
@@ -28,7 +28,7 @@ def test_each_command_names_the_variable_and_the_command_itself_needs_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     remove_home(monkeypatch)
-    for command in COMMANDS:
+    for command in list_commands():
         assert main([command, *WORDS.get(command, [])]) == 2, command
         assert capsys.readouterr() == ("", LINE)
     for words in (["--version"], ["--help"], ["nonsense"], []):

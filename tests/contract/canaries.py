@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import quilt3.session
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 
 PLANTED = "canary-in-the-environment-7f3a"
 

@@ -12,9 +12,9 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.commands.demo.records import Bucket, Company, Package, Policy, Revision, Role, User
-from quilt_mcp.commands.demo.stack import FakeStack, Grant
+from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.demo.records import Bucket, Company, Package, Policy, Revision, Role, User
+from quilt_mcp.demo.stack import FakeStack, Grant
 
 SECRET = "S3CRET"
 MARK = re.compile(r"zq\w\w[gw]\d")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import botocore.session
 from moto.sts.models import sts_backends
 
-from quilt_mcp.commands.demo.records import User
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.records import User
+from quilt_mcp.demo.world import World
 from tests.contract.surfaces import AnyClient, ask
 
 CREDENTIAL = re.compile(r"Credential=([A-Z0-9]+)/")

@@ -6,8 +6,8 @@ import sys
 
 from fastmcp import Client
 
-from quilt_mcp.commands.demo.world import World
-from quilt_mcp.commands.logs import log_to_stderr
+from quilt_mcp.console.logs import log_to_stderr
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from tests.contract.cases import RESOURCES

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.resources import RESOURCE_REGISTRY
 
 MACHINE = "<differs by machine>"

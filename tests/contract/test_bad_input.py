@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from tests.contract.scrub import scrub
 from tests.contract.surfaces import AnyClient, ask
 from tests.support.worlds import in_world

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient
 from tests.support.worlds import in_world

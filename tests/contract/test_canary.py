@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from tests.contract.canaries import PLANTED, leaks, secrets_of
 from tests.support.golden import GOLDEN
 from tests.support.worlds import in_world

@@ -16,7 +16,7 @@ from fastmcp import Client
 from httpx2 import TransportError
 from mcp.shared.exceptions import MCPError
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.tools.resource_access import get_resource
 from tests.contract.surfaces import ask
 from tests.support.serving import PROTOCOLS, SESSIONLESS, TRANSPORTS, serving

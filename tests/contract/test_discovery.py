@@ -10,8 +10,8 @@ from mcp_types import TextContent, TextResourceContents
 from pydantic import BaseModel
 from syrupy.assertion import SnapshotAssertion
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.surfaces import TOOL_NAME
+from quilt_mcp.demo.world import World
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.cases import RESOURCES, Row

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import validate  # type: ignore[import-untyped]  # it ships no type information
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core import uris as uri_rules
 from quilt_mcp.core.answers import to_json
 from quilt_mcp.core.errors import InvalidURI, ResourceFailure
 from quilt_mcp.core.registry import VARIABLE_SEGMENT, path_of
+from quilt_mcp.demo.world import World
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient, ask

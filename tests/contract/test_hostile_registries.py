@@ -5,8 +5,8 @@ from http import HTTPStatus
 import pytest
 from fastmcp import Client
 
-from quilt_mcp.commands.demo.http_server import Answer as Response
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.http_server import Answer as Response
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
 from tests.contract.surfaces import ask
 from tests.contract.test_hostile_stacks import STATUS, check

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.commands.demo.http_server import Answer as Response
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.http_server import Answer as Response
+from quilt_mcp.demo.world import World
 from tests.contract.cases import OF_QUILT, RESOURCES
 from tests.contract.surfaces import Answer, AnyClient, ask
 from tests.support.samples import choose_every

@@ -32,8 +32,8 @@ from mcp_types import (
     TextContent,
 )
 
-from quilt_mcp.commands.demo.world import isolate
 from quilt_mcp.core.registry import path_of
+from quilt_mcp.demo.world import isolate
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings

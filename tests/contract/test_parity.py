@@ -19,8 +19,8 @@ from mcp_parity.contract import (  # noqa: F401 - the tests
     test_the_inventory_is_what_the_server_lists,
 )
 
-from quilt_mcp.commands.demo.records import ACCOUNT_ID
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.records import ACCOUNT_ID
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer
 from tests.contract.canaries import leaks, secrets_of
 from tests.contract.cases import HOME, OF_QUILT

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.commands.demo.http_server import Answer, Request
+from quilt_mcp.demo.http_server import Answer, Request
 from tests.support.server_process import StdioServerProcess, serve_stdio
 from tests.support.silent_server import SilentServer
 from tests.support.waiting import until

@@ -5,8 +5,8 @@ from functools import partial
 
 from fastmcp import Client
 
-from quilt_mcp.commands.demo.records import User
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.records import User
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
 from tests.contract.identities import Recorder, find_expected
 from tests.contract.surfaces import ask

@@ -14,7 +14,7 @@ from fastmcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.cases import RESOURCES
 from tests.support.golden import GOLDEN

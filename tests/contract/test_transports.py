@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_parity import ContractError
 from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.cases import HOME, RESOURCES
 from tests.contract.scrub import scrub

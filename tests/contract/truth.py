@@ -10,8 +10,8 @@ import boto3
 from botocore.exceptions import ClientError
 from moto.s3.models import FakeBucket, s3_backends
 
-from quilt_mcp.commands.demo.records import REGION, User
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.records import REGION, User
+from quilt_mcp.demo.world import World
 
 QUILT, ROOT, NEW_PREFIX = ".quilt/", "", "new/"
 NEW_KEY = "a-new-key-of-the-judge"

@@ -8,8 +8,8 @@ from mcp_parity import Settings, list_components
 from typing_extensions import TypedDict
 
 from quilt_mcp.app.domain import Domain, InvalidDomain
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.registry import ResourceDefinition, define
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import DOMAINS, create_server
 
 

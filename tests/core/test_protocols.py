@@ -15,10 +15,10 @@ from mcp_types import (
     ServerCapabilities,
 )
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core import errors
 from quilt_mcp.core.introduction import APPS, Introduction
 from quilt_mcp.core.registry import build_registry
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
 from tests.support.low_level import low_level
 from tests.support.serving import PROTOCOLS, SESSIONLESS

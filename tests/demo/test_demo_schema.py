@@ -26,9 +26,9 @@ from graphql import (
 )
 from pydantic import BaseModel
 
-from quilt_mcp.commands.demo.company import ADMIN, MEMBER
-from quilt_mcp.commands.demo.graphql import Age, Endpoint, load_schema
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.company import ADMIN, MEMBER
+from quilt_mcp.demo.graphql import Age, Endpoint, load_schema
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.stack import graphql as ours
 from tests.demo.test_demo_stack import post, seen_world
 from tests.demo.test_demo_world import try_call

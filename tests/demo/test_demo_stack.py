@@ -16,10 +16,10 @@ import quilt3.admin
 import quilt3.util
 import requests
 
-from quilt_mcp.commands.demo.company import ADMIN
-from quilt_mcp.commands.demo.http_server import FOREIGN
-from quilt_mcp.commands.demo.stack import FOREIGN_PAGE, Call, Grant
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.company import ADMIN
+from quilt_mcp.demo.http_server import FOREIGN
+from quilt_mcp.demo.stack import FOREIGN_PAGE, Call, Grant
+from quilt_mcp.demo.world import World
 from tests.support.worlds import enter_stopped
 
 ME = "{ me { name } }"

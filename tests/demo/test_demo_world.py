@@ -25,11 +25,11 @@ from moto.iam import access_control
 
 # quilt3 has no public name for its GraphQL errors
 from quilt_mcp.app import App, default_app
-from quilt_mcp.commands.demo import moto_gaps
-from quilt_mcp.commands.demo.records import Workflow
-from quilt_mcp.commands.demo.samples import write_workflows
-from quilt_mcp.commands.demo.stack import Call
-from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.demo import moto_gaps
+from quilt_mcp.demo.records import Workflow
+from quilt_mcp.demo.samples import write_workflows
+from quilt_mcp.demo.stack import Call
+from quilt_mcp.demo.world import World, demo_world
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service

@@ -8,7 +8,7 @@ import quilt3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from tests.support.worlds import in_world
 from tests.worlds.limits import Throttle
 

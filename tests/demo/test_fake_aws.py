@@ -8,8 +8,8 @@ import pytest
 import quilt3
 from botocore.exceptions import ClientError
 
-from quilt_mcp.commands.demo.moto_gaps.refusals import Access, Limit, decide
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.moto_gaps.refusals import Access, Limit, decide
+from quilt_mcp.demo.world import World
 from tests.support.worlds import in_world
 from tests.worlds.aws_worlds import CLOSED, OPEN, OPEN_KEY
 

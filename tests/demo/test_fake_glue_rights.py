@@ -7,9 +7,9 @@ from typing import Any
 import boto3
 import pytest
 
-from quilt_mcp.commands.demo.aws import open_account
-from quilt_mcp.commands.demo.company import ACME
-from quilt_mcp.commands.demo.records import Column, Company, Role, Statement, Table
+from quilt_mcp.demo.aws import open_account
+from quilt_mcp.demo.company import ACME
+from quilt_mcp.demo.records import Column, Company, Role, Statement, Table
 from tests.demo.test_fake_athena_glue import find_error
 
 SEQUENCING = "acme_sequencing"

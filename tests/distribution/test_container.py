@@ -15,7 +15,8 @@ import pytest
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 
 import quilt_mcp.http
-from quilt_mcp.commands.parser import create_app
+from quilt_mcp.commands.cli import list_commands
+from quilt_mcp.console.parser import create_app
 from quilt_mcp.settings import Settings
 from tests.distribution.dockerfile import build, is_sent, machine, run_image, stages
 from tests.http.web import request
@@ -72,7 +73,7 @@ print(json.dumps(result))
 def test_the_image_runs_as_a_user_without_rights_and_has_what_it_copies() -> None:
     *_, final = stages()
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", final.last("USER"))
-    create_app().parse_args(final.command[1:])
+    create_app(list_commands()).parse_args(final.command[1:])
     assert final.environment.keys() - {"PATH", "HOME"} <= VARIABLES
     images = [stage.image for stage in stages()]
     assert images[0] == images[1]
@@ -129,7 +130,7 @@ def test_the_compose_file_has_two_equal_servers_without_rights() -> None:
     assert {name.removesuffix("_FILE") for name in first["environment"]} <= VARIABLES
     proxy = SERVICES["nginx"]["networks"]["default"]["ipv4_address"]
     assert first["environment"]["QUILT_MCP_TRUSTED_PROXIES"] == proxy
-    create_app().parse_args(SERVICES["migrate"]["command"])
+    create_app(list_commands()).parse_args(SERVICES["migrate"]["command"])
     images = {service["image"].partition(":")[0] for service in SERVICES.values()}
     assert images == {"quilt-mcp", "nginx", "valkey/valkey", "postgres"}
     assert all(service["security_opt"] == ["no-new-privileges:true"] for service in SERVICES.values())

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.commands.parser import create_app
+from quilt_mcp.commands.cli import list_commands
+from quilt_mcp.console.parser import create_app
 from quilt_mcp.settings import Settings
 from tests.support.server_process import ROOT
 from tests.support.settings_tables import name_variable
@@ -30,7 +31,7 @@ def service() -> configparser.SectionProxy:
 def test_the_unit_starts_the_server_with_room_for_its_connections_and_its_reads() -> None:
     program, *arguments = shlex.split(service()["ExecStart"])
     assert Path(program).name == "quilt-mcp"
-    create_app().parse_args(arguments)
+    create_app(list_commands()).parse_args(arguments)
     assert int(service()["LimitNOFILE"]) > Settings.model_fields["max_connections"].default
     assert float(service()["TimeoutStopSec"]) > Settings.model_fields["deadline_seconds"].default
     named = {word.partition("=")[0] for word in shlex.split(service()["Environment"])}

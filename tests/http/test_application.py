@@ -18,9 +18,9 @@ from mcp_types import ListToolsRequest
 from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.app import App
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.commands.http_server import readiness_checks
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.world import World
 from quilt_mcp.http.app import FRESH_SECONDS, Readiness
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.web import ANN, CALL_QUICK, READ_QUICK, TOKENS, new_client, older, request, running, shop, with_headers

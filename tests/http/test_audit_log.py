@@ -17,7 +17,7 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp.commands.logs import Format, configure_logging
+from quilt_mcp.console.logs import Format, configure_logging
 from quilt_mcp.http.audit import FIELDS, AuditLog, auditing
 from quilt_mcp.http.server import Connection
 from tests.contract.canaries import leaks

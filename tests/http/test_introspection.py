@@ -14,7 +14,7 @@ import pytest
 from fastmcp.server.auth import AccessToken
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import check_audience, create_auth
 from quilt_mcp.http.tokens import QUESTIONS, IntrospectionVerifier

@@ -30,8 +30,8 @@ from mcp.shared.auth import AuthorizationCodeResult
 from pydantic import AnyHttpUrl, SecretStr
 from starlette.responses import Response
 
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns

@@ -28,8 +28,8 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.demo.http_server import Answer, Request
 from quilt_mcp.commands.install import executable
+from quilt_mcp.demo.http_server import Answer, Request
 from quilt_mcp.http.layers import FinishRequests
 from quilt_mcp.http.server import SPARE_SECONDS, ConnectionLimits, Shutdown, WebServer, configure_uvicorn, listen
 from quilt_mcp.settings import HTTPSettings

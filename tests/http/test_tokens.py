@@ -19,8 +19,8 @@ from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl
 
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.tokens import PublishedKeys, StrictJWTVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import READ_QUICK, shop, started, statuses, with_headers

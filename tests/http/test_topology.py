@@ -15,8 +15,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from quilt_mcp.commands.demo.world import isolate
 from quilt_mcp.commands.install import executable
+from quilt_mcp.demo.world import isolate
 from quilt_mcp.http.server import listen
 from tests.contract.crowd import MARK, Crowd, Person
 from tests.http.test_nginx import HOST, NGINX, command, trusting, write_configuration

@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import re
 import threading
+import tomllib
 import traceback
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -109,12 +110,46 @@ def test_no_module_rebinds_its_globals() -> None:
     assert [function.name for function in functions() if function.rebinds] == []
 
 
-def test_no_modules_import_each_other() -> None:
-    """Also not through others, and not for the type checker only."""
+PLACE = re.compile(r"(quilt_mcp(?:\.\w+)+)(?::\w+)?")
+"""A module in a text, which is imported by its name, and what it has."""
+
+
+@cache
+def find_imports() -> dict[str, set[str]]:
+    """Return what each module imports: also in functions, for the type checker only, and by a name in a text."""
     graph = grimp.build_graph("quilt_mcp", exclude_type_checking_imports=False, cache_dir=None)
-    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    imported = {module: {*graph.find_modules_directly_imported_by(module)} for module in graph.modules}
+    for path in modules():
+        parts = ("quilt_mcp", *path.relative_to(PACKAGE).with_suffix("").parts)
+        texts = [node.value for node in ast.walk(ast.parse(read(path))) if isinstance(node, ast.Constant)]
+        places = {found[1] for one in texts if isinstance(one, str) and (found := PLACE.fullmatch(one))}
+        module = ".".join(parts).removesuffix(".__init__")
+        imported[module] |= places & imported.keys() - {module}
+    return imported
+
+
+def test_no_modules_import_each_other() -> None:
+    """Also not through others, and not at a call."""
+    imported = find_imports()
     assert len(imported) == len(modules())
+    assert "quilt_mcp.commands.stdio" in imported["quilt_mcp.commands.cli"]
     TopologicalSorter(imported).prepare()  # the error names the modules
+
+
+def test_imports_run_downwards_also_at_a_call() -> None:
+    [contract] = [
+        one
+        for one in tomllib.loads(read(PACKAGE.parents[1] / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+        if one["name"] == "Imports run downwards"
+    ]
+    levels = {name: level for level, names in enumerate(contract["layers"]) for name in names.split(" | ")}
+    rising = [
+        f"{module} imports {other}"
+        for module, others in find_imports().items()
+        for other in others
+        if "." in module and levels[module.split(".")[1]] > levels[other.split(".")[1]]
+    ]
+    assert rising == []
 
 
 CONSTANT = re.compile(r"quilt_mcp\..*\b_*[A-Z][A-Z0-9_]+")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from quilt_mcp.commands.cli import complete_demo
+from quilt_mcp.commands.cli import complete_demo, list_commands
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.parser import create_app
+from quilt_mcp.console.parser import create_app
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -125,7 +125,7 @@ def test_the_commands_of_the_server_that_workflows_run_exist() -> None:
     calls = re.findall(r"^quilt-mcp (.+)", "\n".join(scripts()), re.MULTILINE)
     assert calls
     for call in calls:
-        create_app().parse_args(list(complete_demo(call.split())))
+        create_app(list_commands()).parse_args(list(complete_demo(call.split())))
 
 
 def test_the_files_and_folders_that_workflows_name_exist() -> None:

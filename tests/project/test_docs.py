@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from quilt_mcp.app.secret_files import can_be_in_file
-from quilt_mcp.commands.cli import COMMANDS, complete_demo
-from quilt_mcp.commands.demo.world import World
-from quilt_mcp.commands.parser import create_app
+from quilt_mcp.commands.cli import complete_demo, list_commands
+from quilt_mcp.console.parser import create_app
+from quilt_mcp.demo.world import World
 from quilt_mcp.settings import Settings
 from tests.bench import document
 from tests.contract.test_parity import ERRORS, REASONS
@@ -174,13 +174,13 @@ def check_extras(names: list[str]) -> None:
 
 def parse(words: list[str]) -> None:
     """Parse a command line of quilt-mcp; an unknown command or option raises CycloptsError."""
-    create_app().parse_args(list(complete_demo(words)))
+    create_app(list_commands()).parse_args(list(complete_demo(words)))
 
 
 def check_options(words: list[str]) -> None:
     """Check that a command of quilt-mcp exists and has these options."""
     command = words[0]
-    assert command in COMMANDS or command.startswith("--"), words
+    assert command in list_commands() or command.startswith("--"), words
     given = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
     assert given <= options_of(command), words
 
@@ -188,7 +188,11 @@ def check_options(words: list[str]) -> None:
 def options_of(command: str) -> set[str]:
     if command == "requirements" or command.startswith("--"):
         return set()
-    return {name for argument in create_app()[command].assemble_argument_collection() for name in argument.names}
+    return {
+        name
+        for argument in create_app(list_commands())[command].assemble_argument_collection()
+        for name in argument.names
+    }
 
 
 def variables() -> set[str]:

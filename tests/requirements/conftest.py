@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from sqlalchemy import event
 
 from quilt_mcp.app.database.engines import make_file
-from quilt_mcp.commands.demo.samples import write_sample
+from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings

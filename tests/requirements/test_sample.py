@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from quilt_mcp.commands.demo.samples import PREBUILT, write_sample
+from quilt_mcp.demo.samples import PREBUILT, write_sample
 from quilt_mcp.requirements import tables
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from tests.support import apps
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.demo.samples import write_sample
+from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.settings import Settings
 apps.use_settings(Settings(data_dir=Path(sys.argv[1])))
 write_sample(apps.current_settings())

@@ -1,7 +1,7 @@
 """What a world's stack was asked, with which identity AWS is called, and all pages of a list."""
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.callers import current_caller
 from tests.support.python_caller import read

@@ -14,9 +14,9 @@ import quilt3
 import quilt3.session
 import quilt3.util
 
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.auth_metadata import filesystem_status
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps

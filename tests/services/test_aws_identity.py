@@ -21,13 +21,13 @@ import quilt3.util
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.graphql import Endpoint
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.records import User
-from quilt_mcp.commands.demo.stack import Grant
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.graphql import Endpoint
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.records import User
+from quilt_mcp.demo.stack import Grant
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status
 from quilt_mcp.services.permissions_service import discover_permissions

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from botocore.credentials import RefreshableCredentials
 
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.world import World
 from tests.support.python_caller import read, read_error
 from tests.support.silent_server import SilentServer
 

@@ -16,9 +16,9 @@ import quilt3.session
 import quilt3.util
 import requests
 
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import UserInfo, auth_status, catalog_info, filesystem_status
 from quilt_mcp.services.governance_service import admin_users_list

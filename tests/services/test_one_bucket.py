@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.permissions_service import list_stack_buckets
 from quilt_mcp.settings import Settings
 from tests.support import apps

@@ -10,11 +10,11 @@ import quilt3
 from moto.s3.models import s3_backends
 
 from quilt_mcp.app import App
-from quilt_mcp.commands.demo.graphql import Endpoint
-from quilt_mcp.commands.demo.packages import CREATED
-from quilt_mcp.commands.demo.records import ACCOUNT_ID, Package, Revision
-from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.cursors import compute_tag, encode
+from quilt_mcp.demo.graphql import Endpoint
+from quilt_mcp.demo.packages import CREATED
+from quilt_mcp.demo.records import ACCOUNT_ID, Package, Revision
+from quilt_mcp.demo.world import World, demo_world
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource

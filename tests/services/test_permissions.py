@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.demo.world import World, demo_world
 from quilt_mcp.services.buckets import (
     BucketAccess,
     Buckets,

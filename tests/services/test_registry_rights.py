@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import ResourceFailure, Unavailable
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.buckets import (
     StackBuckets,
     Statements,

@@ -12,8 +12,8 @@ from typing import IO
 import pytest
 import quilt3.session
 
-from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.world import World, demo_world
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt

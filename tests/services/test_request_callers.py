@@ -14,10 +14,10 @@ import requests
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.stack import Grant
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.stack import Grant
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list

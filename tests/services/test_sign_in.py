@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
-from quilt_mcp.commands.demo.stack import Grant
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
+from quilt_mcp.demo.stack import Grant
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.packages import packages_list

@@ -13,7 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.loaders import Loader
 from fastmcp import Client
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.surfaces import AnyClient, ask
 from tests.support.quilt_fakes import Raw

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.cursors import compute_tag, encode
+from quilt_mcp.demo.world import World
 from tests.services.stack_calls import read_pages
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse

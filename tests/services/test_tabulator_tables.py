@@ -5,9 +5,9 @@ from http import HTTPStatus
 import pytest
 
 from quilt_mcp.app import App
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
 from tests.support import apps

@@ -16,8 +16,8 @@ import quilt3.session
 import quilt3.util
 from fastmcp import Client
 
-from quilt_mcp.commands.demo.http_server import Answer, Request
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.http_server import Answer, Request
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource

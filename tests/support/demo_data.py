@@ -16,8 +16,8 @@ from typing import TypedDict
 
 from sqlalchemy import Connection, insert, select, update
 
-from quilt_mcp.commands.demo.company import USERS
-from quilt_mcp.commands.demo.samples import PREBUILT, make_id
+from quilt_mcp.demo.company import USERS
+from quilt_mcp.demo.samples import PREBUILT, make_id
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.model import Kind

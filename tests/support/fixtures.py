@@ -15,7 +15,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 
-from quilt_mcp.commands.demo.world import World
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.support import apps
 from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server

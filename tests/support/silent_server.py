@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
 
 HOURS = 10_000.0  # in seconds: more than any time limit
 

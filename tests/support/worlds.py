@@ -18,12 +18,12 @@ import quilt3.session
 import quilt3.util
 import time_machine
 
-from quilt_mcp.commands.demo import samples
-from quilt_mcp.commands.demo import world as demo
-from quilt_mcp.commands.demo.records import User, Workflow
-from quilt_mcp.commands.demo.samples import write_workflows
-from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.demo import samples
+from quilt_mcp.demo import world as demo
+from quilt_mcp.demo.records import User, Workflow
+from quilt_mcp.demo.samples import write_workflows
+from quilt_mcp.demo.stack import FakeStack
+from quilt_mcp.demo.world import World, demo_world
 from quilt_mcp.services.stack import sign_in as local_sign_in
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.settings import FILE_NAME

@@ -14,8 +14,8 @@ from mcp.client.extension import advertise
 from mcp.shared.exceptions import MCPError
 from syrupy.assertion import SnapshotAssertion
 
-from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from quilt_mcp.view import META, MIME_TYPE, PLACEHOLDER, make_page, read_page
@@ -24,7 +24,7 @@ from tests.support.serving import PROTOCOLS, SESSIONLESS
 from tests.support.worlds import in_world
 
 APP_CLIENT = [advertise(APPS, {"mimeTypes": [MIME_TYPE]})]
-LARGEST = 30 * 1024
+LARGEST = 46_000
 NODE = shutil.which("node")
 
 

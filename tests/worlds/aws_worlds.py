@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from moto.core.botocore_stubber import BotocoreStubber
 
-from quilt_mcp.commands.demo.aws import Account
-from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER, QUERY_RESULTS
-from quilt_mcp.commands.demo.records import (
+from quilt_mcp.demo.aws import Account
+from quilt_mcp.demo.company import ACME, ADMIN, MEMBER, QUERY_RESULTS
+from quilt_mcp.demo.records import (
     ACCOUNT_ID,
     REGION,
     Bucket,
@@ -30,8 +30,8 @@ from quilt_mcp.commands.demo.records import (
     User,
     WorkGroup,
 )
-from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.world import Mishap
+from quilt_mcp.demo.stack import FakeStack
+from quilt_mcp.demo.world import Mishap
 from tests.worlds.limits import Expiry, Throttle
 
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"

@@ -4,7 +4,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Literal, NamedTuple
 
-from quilt_mcp.commands.demo.http_server import Answer, Request
+from quilt_mcp.demo.http_server import Answer, Request
 from tests.support.silent_server import SilentServer
 
 Outage = Literal["expired", "throttled", "broken"]

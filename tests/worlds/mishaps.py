@@ -6,10 +6,10 @@ from http import HTTPStatus
 
 import quilt3.util
 
-from quilt_mcp.commands.demo.aws import Account
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.world import Mishap
+from quilt_mcp.demo.aws import Account
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.stack import FakeStack
+from quilt_mcp.demo.world import Mishap
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
 from tests.worlds.failing_aws import FailingAWS, Outage

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
-from quilt_mcp.commands.demo.http_server import FOREIGN, Answer
-from quilt_mcp.commands.demo.stack import FakeStack
+from quilt_mcp.demo.http_server import FOREIGN, Answer
+from quilt_mcp.demo.stack import FakeStack
 from tests.worlds.mishaps import TIMEOUT_SECONDS
 
 CALLERS_PATHS = ("/graphql", "/api/auth/get_credentials")

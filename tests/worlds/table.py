@@ -8,10 +8,10 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import get_args
 
-from quilt_mcp.commands.demo import graphql
-from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER
-from quilt_mcp.commands.demo.graphql import Age, Endpoint
-from quilt_mcp.commands.demo.world import PEOPLE, Mishap, Plan
+from quilt_mcp.demo import graphql
+from quilt_mcp.demo.company import ACME, ADMIN, MEMBER
+from quilt_mcp.demo.graphql import Age, Endpoint
+from quilt_mcp.demo.world import PEOPLE, Mishap, Plan
 from tests.worlds import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
 
 

@@ -21,7 +21,6 @@ from mcp_types import ToolAnnotations
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from quilt_mcp import __version__
 from quilt_mcp.analysis.messages import MODULE_NAME, Request, error
 from quilt_mcp.analysis.policy import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS
 from quilt_mcp.analysis.results import (
@@ -34,6 +33,7 @@ from quilt_mcp.analysis.results import (
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import App, current_app, identity
+from quilt_mcp.app.build import find_version
 from quilt_mcp.app.checked_tool import CheckedTool, make_error
 from quilt_mcp.app.pools import make_pooled
 from quilt_mcp.core.errors import InvalidArguments, NotSignedIn, ResourceFailure
@@ -170,7 +170,7 @@ def health_check() -> HealthResult:
     """Return the status of the server, and the versions of Python, CrossHair and z3. Does not start an analysis."""
     return {
         "status": "healthy",
-        "version": __version__,
+        "version": find_version(),
         "python_version": platform.python_version(),
         "crosshair_version": version("crosshair-tool"),
         "z3_version": version("z3-solver"),

@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,11 @@ EXTRAS = {"analysis": "crosshair", "demo": "moto", "postgres": "psycopg", "valke
 """A module of each extra."""
 UV_CACHES = {"archive-v0", "builds-v0", "environments-v2"}
 """Directories in uv's cache from which uvx runs commands."""
+
+
+def find_version() -> str:
+    """Return the version of the installed package."""
+    return version("quilt-mcp")
 
 
 def find_commit(package: Path = PACKAGE) -> str | None:
@@ -35,8 +40,8 @@ def find_commit(package: Path = PACKAGE) -> str | None:
     return _check(written) or _check(source.get("commit_id") if isinstance(source, dict) else None)
 
 
-def describe_version(version: str) -> str:
-    return f"quilt-mcp {version} ({find_commit() or 'unknown commit'})"
+def describe_version() -> str:
+    return f"quilt-mcp {find_version()} ({find_commit() or 'unknown commit'})"
 
 
 def _check(text: object) -> str | None:

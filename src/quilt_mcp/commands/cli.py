@@ -1,29 +1,40 @@
 """The command `quilt-mcp`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import cast
 
 from pydantic_core import ValidationError
 
 from quilt_mcp.app.home import NoHomeError, find_data_directory
-from quilt_mcp.commands.entry import INTERRUPTED, Misuse, Unable, discard_stdout, is_of_stdout
+from quilt_mcp.console.process import INTERRUPTED, Misuse, Unable, discard_stdout, is_of_stdout
 
 PIPE_CLOSED = 141  # the exit status: 128 plus the signal
 DEFAULT_WORLD = "admin"
 
 COMMANDS = {
-    "serve": ("serve:serve", "Serve Quilt's resources to MCP clients, with your Quilt login."),
-    "get": ("get:get", "Read a resource, such as auth://status."),
-    "list": ("get:list_resources", "List the resources."),
-    "demo": ("demo.command:demo", "Read every resource of a demo world on both surfaces and compare."),
-    "doctor": ("doctor:doctor", "Check configuration, sign-in and network, and suggest fixes."),
-    "install": ("install:install", "Print or write the configuration of an MCP client for this server."),
-    "requirements": ("requirements:app", "Import, export, migrate and inspect the requirements database."),
+    "serve": ("quilt_mcp.commands.serve:serve", "Serve Quilt's resources to MCP clients, with your Quilt login."),
+    "get": ("quilt_mcp.commands.get:get", "Read a resource, such as auth://status."),
+    "list": ("quilt_mcp.commands.get:list_resources", "List the resources."),
+    "demo": ("quilt_mcp.commands.demo:demo", "Read every resource of a demo world on both surfaces and compare."),
+    "doctor": ("quilt_mcp.commands.doctor:doctor", "Check configuration, sign-in and network, and suggest fixes."),
+    "install": (
+        "quilt_mcp.commands.install:install",
+        "Print or write the configuration of an MCP client for this server.",
+    ),
+    "requirements": (
+        "quilt_mcp.commands.requirements:app",
+        "Import, export, migrate and inspect the requirements database.",
+    ),
 }
 WITHOUT_DATA_DIRECTORY = {"install"}
 """The commands that import neither FastMCP nor quilt3. The imports of these look for the user's data directory."""
+
+
+def list_commands() -> Mapping[str, tuple[str, str]]:
+    """Return the place and the summary of each command. A command is imported when it is called."""
+    return COMMANDS
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -35,7 +46,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """
     try:
         words = list(complete_demo(sys.argv[1:] if tokens is None else tokens))
-        if not WITHOUT_DATA_DIRECTORY.issuperset(words[:1]) and words[0] in COMMANDS:
+        if not WITHOUT_DATA_DIRECTORY.issuperset(words[:1]) and words[0] in list_commands():
             find_data_directory()
         status = _run(words)
         sys.stdout.flush()
@@ -64,7 +75,7 @@ def _run(words: Sequence[str]) -> int | None:
     if list(words) == ["serve"]:
         return cast("int", import_module("quilt_mcp.commands.stdio").serve_stdio())
     try:
-        return cast("int | None", import_module("quilt_mcp.commands.parser").run(words))
+        return cast("int | None", import_module("quilt_mcp.console.parser").run(words, list_commands()))
     except FileNotFoundError as error:
         if error.filename is not None:
             raise

@@ -16,12 +16,11 @@ from pydantic import SecretStr
 from rich.table import Table
 from rich.text import Text
 
-from quilt_mcp import __version__
-from quilt_mcp.app.build import advise_extra
+from quilt_mcp.app.build import advise_extra, find_version
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.get import Body, ServerClient, call_tool, run_session
-from quilt_mcp.commands.output import show, show_json, waiting
-from quilt_mcp.commands.parser import AsJSON, Demo
+from quilt_mcp.console.output import show, show_json, waiting
+from quilt_mcp.console.parser import AsJSON, Demo
 from quilt_mcp.settings import Settings
 
 State = Literal["ok", "failed", "skipped", "info"]
@@ -40,7 +39,7 @@ class Check(TypedDict):
 def describe_installation() -> list[Check]:
     missing = f"not installed; {advise_extra('demo')}"
     return [
-        _check("quilt-mcp", "info", __version__),
+        _check("quilt-mcp", "info", find_version()),
         _check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
         _check("demo world", "info", "installed" if all(map(find_spec, ("graphql", "moto", "trustme"))) else missing),
     ]

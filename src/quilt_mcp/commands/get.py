@@ -8,11 +8,11 @@ from cyclopts import Parameter
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 
-from quilt_mcp.commands.entry import run_stoppable
-from quilt_mcp.commands.logs import configure_logging
-from quilt_mcp.commands.output import complain, document, is_trace, show, show_json, trace_tree, waiting
-from quilt_mcp.commands.parser import AsJSON, Demo
 from quilt_mcp.commands.startup import enter_world, open_server
+from quilt_mcp.console.logs import configure_logging
+from quilt_mcp.console.output import complain, document, is_trace, show, show_json, trace_tree, waiting
+from quilt_mcp.console.parser import AsJSON, Demo
+from quilt_mcp.console.process import run_stoppable
 from quilt_mcp.core.registry import path_variables
 from quilt_mcp.core.surfaces import TOOL_NAME
 

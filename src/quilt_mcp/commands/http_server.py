@@ -21,8 +21,8 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
-from quilt_mcp.commands.entry import run_stoppable
-from quilt_mcp.commands.logs import flush_log, log_to_stderr
+from quilt_mcp.console.logs import flush_log, log_to_stderr
+from quilt_mcp.console.process import run_stoppable
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Check, Transport, create_application
 from quilt_mcp.http.audit import AUDIT_LOG, audit_requests, auditing, note_event, open_audit_log

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task
 from rich.text import Text
 
-from quilt_mcp.commands.output import VISIBLE, complain, console_on, show
+from quilt_mcp.console.output import VISIBLE, complain, console_on, show
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.transfer.importing import Report

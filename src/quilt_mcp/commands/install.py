@@ -30,9 +30,9 @@ from quilt_mcp.commands.client_config import (
     ConfigText,
     Entry,
 )
-from quilt_mcp.commands.entry import Misuse, is_of_stdout
-from quilt_mcp.commands.output import complain, show, show_json
-from quilt_mcp.commands.parser import Demo
+from quilt_mcp.console.output import complain, show, show_json
+from quilt_mcp.console.parser import Demo
+from quilt_mcp.console.process import Misuse, is_of_stdout
 
 START_SECONDS = 60
 SETTINGS = ("QUILT_", "FASTMCP_", "MCP_", "SYMBOLIC_")

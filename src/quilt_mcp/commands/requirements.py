@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from quilt_mcp.commands.entry import Misuse, is_of_stdout, run_stoppable
 from quilt_mcp.commands.import_report import Imported, describe_report, list_counts, show_report, watch, watch_export
-from quilt_mcp.commands.logs import configure_logging
-from quilt_mcp.commands.output import complain, show, show_json, waiting
-from quilt_mcp.commands.parser import AsJSON
+from quilt_mcp.console.logs import configure_logging
+from quilt_mcp.console.output import complain, show, show_json, waiting
+from quilt_mcp.console.parser import AsJSON
+from quilt_mcp.console.process import Misuse, is_of_stdout, run_stoppable
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.requirements.failures import CHECK_STATUS
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal, cast
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from quilt_mcp.commands.entry import Misuse, Unable
-from quilt_mcp.commands.parser import Demo
 from quilt_mcp.commands.startup import start_server
 from quilt_mcp.commands.stdio import serve_stdio
+from quilt_mcp.console.parser import Demo
+from quilt_mcp.console.process import Misuse, Unable
 from quilt_mcp.http.auth import check_audience
 from quilt_mcp.http.server import TooFewDescriptors, is_loopback, listen, raise_descriptor_limit
 from quilt_mcp.settings import HTTPSettings, Settings

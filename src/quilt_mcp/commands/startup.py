@@ -14,8 +14,8 @@ from types import FrameType
 
 from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import find_exposed_files
-from quilt_mcp.commands.entry import Misuse, Unable
-from quilt_mcp.commands.logs import configure_logging
+from quilt_mcp.console.logs import configure_logging
+from quilt_mcp.console.process import Misuse, Unable
 from quilt_mcp.http.audit import open_audit_log
 from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, find_unknown_variables
@@ -47,7 +47,7 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     if name is None:
         return nullcontext()
     try:
-        module = import_module("quilt_mcp.commands.demo.world")
+        module = import_module("quilt_mcp.demo.world")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "quilt_mcp":  # else a library of the extra, which is there in part
             raise

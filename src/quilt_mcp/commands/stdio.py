@@ -39,8 +39,8 @@ from pydantic_core import from_json
 from typing_extensions import Buffer
 
 from quilt_mcp.app.message_text import Refusal, find_refusal
-from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.startup import start_server
+from quilt_mcp.console.process import run_stoppable
 from quilt_mcp.core.answers import escape_separators
 from quilt_mcp.http.audit import auditing, open_audit_log
 from quilt_mcp.settings import Settings

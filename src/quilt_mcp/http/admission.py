@@ -6,17 +6,16 @@ Each process counts concurrent reads by itself.
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, cast
-
-from fastmcp.server.dependencies import get_http_request
+from typing import TYPE_CHECKING, Literal, cast
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import TooManyRequests
 from quilt_mcp.core.tracing import Read
+from quilt_mcp.http.request_state import COUNTED, current_scope
 from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 Event = Literal["rate_limit", "concurrency_limit", "shared_state_failure", "audit_failure"]
 """Counted in addition to reads: an exceeded limit, a failure of the shared state, or a lost line of the audit log."""
-
-COUNTED = "quilt_mcp.counted"
-"""The key in the ASGI scope of a request that has been counted."""
 
 
 class Places:
@@ -131,11 +127,3 @@ def short_hash(who: Identity) -> str:
     With the issuer and the subject of a user, an operator can find the user's log lines.
     """
     return hashlib.sha256(who.key.encode()).hexdigest()[:12]
-
-
-def current_scope() -> Mapping[str, Any]:
-    """Return the ASGI scope of the current request; nothing outside of HTTP."""
-    try:
-        return get_http_request().scope
-    except RuntimeError:
-        return {}

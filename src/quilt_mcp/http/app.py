@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Lifespan
 
-from quilt_mcp import __version__
+from quilt_mcp.app.build import find_version
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.http.direct import Direct
@@ -109,7 +109,7 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
         """Return 200 as long as the process runs; with `?verbose` also the version, as /ready returns names."""
         is_known = mcp.auth is None or request.user.is_authenticated or _is_from_here(request)
         shows_build = "verbose" in request.query_params and is_known
-        build = {"version": __version__, "commit": numbers.commit} if shows_build else {}
+        build = {"version": find_version(), "commit": numbers.commit} if shows_build else {}
         return JSONResponse({"status": "alive"} | build, headers=NO_STORE)
 
     @mcp.custom_route("/ready", ["GET"])

@@ -45,7 +45,7 @@ from quilt_mcp.core.errors import INVALID_PARAMS, InvalidArguments, NotFound
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import DONE, Read, milliseconds_since
-from quilt_mcp.http.admission import current_scope
+from quilt_mcp.http.request_state import current_scope
 from quilt_mcp.settings import Settings
 
 STDERR = "stderr"

@@ -21,7 +21,6 @@ Direct                  answers reads (direct.py); the rest is FastMCP's
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Container, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -49,9 +48,10 @@ from quilt_mcp.core.answers import GetResourceError, escape_separators
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION, BATCHED
 from quilt_mcp.core.surfaces import ResourceRefused
-from quilt_mcp.http.admission import COUNTED, Places
+from quilt_mcp.http.admission import Places
 from quilt_mcp.http.audit import audit_refusal, begin_record
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
+from quilt_mcp.http.request_state import COUNTED, SignInStoreError, has_sign_in_failed, note_sign_in_failure
 from quilt_mcp.settings import HTTPSettings
 
 FOR_OPERATORS = {"/health", "/ready"}
@@ -190,18 +190,6 @@ class LimitSignIns(Layer):
         )
 
 
-_sign_in_failed: ContextVar[bool] = ContextVar("sign_in_failed", default=False)
-
-
-class SignInStoreError(Exception):
-    """The shared state with the sign-ins does not respond. It has no cause: a cause could name the address."""
-
-
-def note_sign_in_failure() -> None:
-    """Note that the token of the current request cannot be verified now, or that its data cannot be stored."""
-    _sign_in_failed.set(True)
-
-
 class ReportSignInFailure(Layer):
     """Returns 503 with `Retry-After` instead of 401 or a server error if the store of sign-ins or the issuer failed.
 
@@ -216,13 +204,13 @@ class ReportSignInFailure(Layer):
             nonlocal is_replaced
             status = message.get("status", HTTPStatus.OK)
             is_refusal = status == HTTPStatus.UNAUTHORIZED or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-            if message["type"] == "http.response.start" and is_refusal and _sign_in_failed.get():
+            if message["type"] == "http.response.start" and is_refusal and has_sign_in_failed():
                 is_replaced = True
                 await _sign_in_unavailable(scope, receive, send)
             elif not is_replaced:
                 await send(message)
 
-        _sign_in_failed.set(False)  # it could be that of an earlier request on the same connection
+        note_sign_in_failure(failed=False)  # it could be that of an earlier request on the same connection
         try:
             await self.app(scope, receive, send_or_replace)
         except SignInStoreError:

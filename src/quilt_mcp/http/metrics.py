@@ -30,8 +30,8 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from quilt_mcp import __version__
 from quilt_mcp.app import request_guard
+from quilt_mcp.app.build import find_version
 from quilt_mcp.core import errors
 from quilt_mcp.core.tracing import DONE, Read, Reads
 from quilt_mcp.http.admission import Admission, Event
@@ -81,7 +81,7 @@ class Metrics:
         build = Gauge(
             "quilt_mcp_build_info", "Always 1.", ["version", "commit"], registry=own, multiprocess_mode="livemax"
         )
-        build.labels(__version__, commit or UNKNOWN).set(1)
+        build.labels(find_version(), commit or UNKNOWN).set(1)
         read = ["uri", "surface"]
         reads = counter("quilt_mcp_reads_total", "Completed reads and lists.", [*read, "outcome"])
         seconds = histogram("quilt_mcp_read_duration_seconds", "Duration of reads and lists.", read)

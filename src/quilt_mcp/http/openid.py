@@ -42,7 +42,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 from starlette.routing import Route
 
-from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
+from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.tokens import ANSWER_BYTES, StrictJWTVerifier
 
 logger = logging.getLogger(__name__)

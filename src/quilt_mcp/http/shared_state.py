@@ -12,8 +12,8 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.openid import SignInStore
+from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
 
 STATE_SECONDS = 0.5
 CONNECTIONS = 32

@@ -28,9 +28,8 @@ from typing_extensions import TypedDict
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
 from quilt_mcp.app.message_text import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.admission import current_scope
-from quilt_mcp.http.layers import note_sign_in_failure
 from quilt_mcp.http.rate_limiter import find_network
+from quilt_mcp.http.request_state import current_scope, note_sign_in_failure
 
 LEEWAY_SECONDS = 60
 """The number of seconds that the issuer's clock may be ahead of ours."""

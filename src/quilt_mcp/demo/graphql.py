@@ -34,9 +34,9 @@ from graphql import (
     visit,
 )
 
-from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.packages import describe_package, describe_packages, search, search_more
-from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Company, Level, Policy, Role, User
+from quilt_mcp.demo.http_server import Answer
+from quilt_mcp.demo.packages import describe_package, describe_packages, search, search_more
+from quilt_mcp.demo.records import ACCOUNT_ID, Bucket, Company, Level, Policy, Role, User
 
 JSON = dict[str, object]
 

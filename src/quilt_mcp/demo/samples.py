@@ -12,7 +12,7 @@ from sqlalchemy import NullPool, create_engine, func, select, update
 
 from quilt_mcp.app import App
 from quilt_mcp.app.database.engines import make_file
-from quilt_mcp.commands.demo import records
+from quilt_mcp.demo import records
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 from quilt_mcp.settings import Settings

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from quilt_mcp.commands.demo.records import Bucket, Package, Revision
+from quilt_mcp.demo.records import Bucket, Package, Revision
 
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
 POINTERS = ".quilt/named_packages"

@@ -1,7 +1,7 @@
 """The company's data in S3, in the Glue data catalog with the tables of its databases, and in Athena."""
 
-from quilt_mcp.commands.demo.packages import CREATED
-from quilt_mcp.commands.demo.records import Bucket, Column, Database, Package, Query, Revision, Table, WorkGroup
+from quilt_mcp.demo.packages import CREATED
+from quilt_mcp.demo.records import Bucket, Column, Database, Package, Query, Revision, Table, WorkGroup
 
 READS = (
     Column("sample_id", "string", "Sample, as on the sample sheet"),

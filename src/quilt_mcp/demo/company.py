@@ -1,7 +1,7 @@
 """The companies of the demo worlds: one that uses Quilt every day, and one that has just installed it."""
 
-from quilt_mcp.commands.demo.data_lake import BUCKETS, DATABASES, NON_MANAGED, PRIMARY, QUERIES, RESEARCHER, WORK_GROUPS
-from quilt_mcp.commands.demo.records import Company, Policy, Role, Step, User, Workflow
+from quilt_mcp.demo.data_lake import BUCKETS, DATABASES, NON_MANAGED, PRIMARY, QUERIES, RESEARCHER, WORK_GROUPS
+from quilt_mcp.demo.records import Company, Policy, Role, Step, User, Workflow
 
 ADMIN = "amara_osei"
 MEMBER = "jonas_lindqvist"

@@ -31,8 +31,8 @@ from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
 from moto.glue.responses import GlueResponse
 
-from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Sender
-from quilt_mcp.commands.demo.records import Query
+from quilt_mcp.demo.moto_gaps.refusals import Behaving, Sender
+from quilt_mcp.demo.records import Query
 
 JSON = dict[str, object]
 MAX_GLUE_PAGE = 100

@@ -16,9 +16,9 @@ from moto.iam import access_control
 # Private, but the only way to seed the identifiers that moto generates, such as those of roles.
 from moto.moto_api._internal import mock_random
 
-from quilt_mcp.commands.demo.moto_gaps.athena import AthenaAnswers, GlueAnswers
-from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Behaviour, StrictIAMRequest, StrictS3Request
-from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers
+from quilt_mcp.demo.moto_gaps.athena import AthenaAnswers, GlueAnswers
+from quilt_mcp.demo.moto_gaps.refusals import Behaving, Behaviour, StrictIAMRequest, StrictS3Request
+from quilt_mcp.demo.moto_gaps.s3 import S3Answers
 
 SEED = 250_519
 

@@ -21,12 +21,12 @@ from moto.moto_api._internal import mock_random
 from moto.s3.models import s3_backends
 from moto.sts.models import sts_backends
 
-from quilt_mcp.commands.demo import moto_gaps
-from quilt_mcp.commands.demo.graphql import Age
-from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
-from quilt_mcp.commands.demo.moto_gaps.refusals import Behaviour
-from quilt_mcp.commands.demo.packages import store_packages
-from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Column, Company, Role, Statement, Table, User
+from quilt_mcp.demo import moto_gaps
+from quilt_mcp.demo.graphql import Age
+from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
+from quilt_mcp.demo.moto_gaps.refusals import Behaviour
+from quilt_mcp.demo.packages import store_packages
+from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Column, Company, Role, Statement, Table, User
 
 PARTITION = "aws"
 SERVICES = {"athena", "glue", "iam", "s3", "sts"}

@@ -26,7 +26,7 @@ from moto.s3.exceptions import BucketAccessDeniedError, MissingBucket, MissingKe
 from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
-from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Sender
+from quilt_mcp.demo.moto_gaps.refusals import Behaving, Sender
 
 REGION_HEADER = "x-amz-bucket-region"
 REDIRECT = "<Error><Code>PermanentRedirect</Code><Message>The bucket must be addressed in its region.</Message></Error>"

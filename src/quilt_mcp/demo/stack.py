@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import NamedTuple, Self
 
-from quilt_mcp.commands.demo.graphql import TODAY, VERSIONS, Endpoint, Query, Viewer
-from quilt_mcp.commands.demo.http_server import Addresses, Answer, Certificate, LoopbackServer, Request, get_host
-from quilt_mcp.commands.demo.records import REGION, Company, User
+from quilt_mcp.demo.graphql import TODAY, VERSIONS, Endpoint, Query, Viewer
+from quilt_mcp.demo.http_server import Addresses, Answer, Certificate, LoopbackServer, Request, get_host
+from quilt_mcp.demo.records import REGION, Company, User
 
 ACCESS_SECONDS = 12 * 3600
 FOREIGN_PAGE = b"<!doctype html><title>Sign in to continue</title>"

@@ -20,13 +20,13 @@ import quilt3.telemetry
 import quilt3.util
 
 from quilt_mcp.app import App, default_app
-from quilt_mcp.commands.demo.aws import Account, open_account
-from quilt_mcp.commands.demo.company import ACME, ADMIN, EMPTY, MEMBER
-from quilt_mcp.commands.demo.graphql import TODAY, Endpoint
-from quilt_mcp.commands.demo.http_server import ACME_HOSTS, Certificate, make_certificate
-from quilt_mcp.commands.demo.records import REGION, Company, User
-from quilt_mcp.commands.demo.samples import refresh_sample, write_sample, write_workflows
-from quilt_mcp.commands.demo.stack import FakeStack
+from quilt_mcp.demo.aws import Account, open_account
+from quilt_mcp.demo.company import ACME, ADMIN, EMPTY, MEMBER
+from quilt_mcp.demo.graphql import TODAY, Endpoint
+from quilt_mcp.demo.http_server import ACME_HOSTS, Certificate, make_certificate
+from quilt_mcp.demo.records import REGION, Company, User
+from quilt_mcp.demo.samples import refresh_sample, write_sample, write_workflows
+from quilt_mcp.demo.stack import FakeStack
 from quilt_mcp.settings import Settings
 
 LOOPBACK = "127.0.0.1,localhost"

@@ -1,0 +1,1 @@
+"""What commands share: output, the log, the parser, and the process."""
