@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcp_parity.review import find_unannounced
 from tests.repository import (
     CHANGELOG,
     CSV,
@@ -60,7 +61,7 @@ def test_a_removed_and_an_added_field_are_one_breaking_and_one_compatible_line(r
         done.stdout
         == """## Changes for clients
 
-**Do not merge yet:** no entry under `### Breaking` of [Unreleased] in CHANGELOG.md names `auth://status`.
+**Do not merge yet:** no new entry under `### Breaking` of [Unreleased] in CHANGELOG.md names `auth://status`.
 
 ### `auth://status`
 
@@ -102,6 +103,62 @@ def test_any_other_text_in_the_changelog_does_not_announce_the_change() -> None:
         rename_a_field(files)
         found[wrong] = summarize(contract(), files).status
     assert found == {wrong: 1 for _, wrong in NOT_ANNOUNCED}
+
+
+OLD_ENTRIES = {
+    "the same entry": ANNOUNCED,
+    "other line breaks": ANNOUNCED.replace("fields of\n  `auth", "fields of `auth"),
+    "another entry is new": ANNOUNCED.replace("- The fields", "- `admin://users`: no tags.\n- The fields"),
+    "it was removed": ANNOUNCED.replace("### Breaking", "### Changed"),
+}
+NEW_ENTRIES = {
+    "it was elsewhere": (ANNOUNCED.replace("### Breaking", "### Changed"), ANNOUNCED),
+    "it was released": (ANNOUNCED.replace("## [Unreleased]", "## [Unreleased]\n\n## [0.2.0]"), ANNOUNCED),
+    "it was changed": (ANNOUNCED, ANNOUNCED.replace("called `until`", "called `until`, and `count` is a text")),
+    "there was no changelog": ("", ANNOUNCED),
+}
+
+
+def test_an_entry_of_the_base_announces_no_other_change() -> None:
+    found = {}
+    for name, changelog in OLD_ENTRIES.items():
+        files = contract() | {CHANGELOG: changelog}
+        rename_a_field(files)
+        found[name] = summarize(contract() | {CHANGELOG: ANNOUNCED}, files).status
+    assert found == dict.fromkeys(OLD_ENTRIES, 1)
+
+
+def test_an_entry_that_is_new_or_changed_announces_the_change() -> None:
+    found = {}
+    for name, (before, after) in NEW_ENTRIES.items():
+        files = contract() | {CHANGELOG: after}
+        rename_a_field(files)
+        found[name] = summarize(contract() | {CHANGELOG: before}, files).status
+    assert found == dict.fromkeys(NEW_ENTRIES, 0)
+
+
+# a name in the changelog, the URIs that it announces, and URIs that it does not announce
+PATTERNS: list[tuple[str, set[str], set[str]]] = [
+    (
+        "shop://{shop}/items{?filter,order}",
+        {"shop://a/items", "shop://a/items?filter=x", "shop://{shop}/items{?filter,order,cursor}"},
+        {"shop://a/items/1", "shop://a/items2", "shop://a/b/items", "shop://{shop}/items/{item}{?cursor}"},
+    ),
+    (
+        "shop://items/*",
+        {"shop://items/1", "shop://items/{item}"},
+        {"shop://items", "shop://items/1/parts", "shop://items/1?part=2", "shop://items/{item}{?part}"},
+    ),
+    ("shop://items/{item}", {"shop://items/1"}, {"shop://items/1/parts", "shop://items/1?part=2"}),
+    ("shop://items/1*", {"shop://items/1", "shop://items/10"}, {"shop://items/2", "shop://items/1/2"}),
+    ("shop://items?part=[ab]", {"shop://items?part=[ab]"}, {"shop://items?part=a", "shop://itemspart=[ab]"}),
+]
+
+
+def test_a_pattern_stays_in_its_segment_of_the_path() -> None:
+    for name, announced, others in PATTERNS:
+        changelog = f"## [Unreleased]\n\n### Breaking\n\n- `{name}`: gone.\n"
+        assert find_unannounced(announced | others, "", changelog) == sorted(others), name
 
 
 def test_the_changelog_must_name_every_resource_with_a_breaking_change() -> None:

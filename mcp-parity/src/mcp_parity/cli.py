@@ -150,7 +150,8 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
     before, after = read_contract(base), read_contract(head)
     found = [Finding(name, one, where) for name, where, changes in compare_contracts(before, after) for one in changes]
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
-    unannounced = find_unannounced(breaking, head.files.get(changelog, ""))
+    changelogs = [one.files.get(one.places.changelog, "") for one in (base, head)]
+    unannounced = find_unannounced(breaking, *changelogs)
     page = write_page(found, unannounced, [(base.label, before), (head.label, after)], changelog)
     return write_summary(found, unannounced, changelog), page, 1 if unannounced else 0
 
