@@ -1,6 +1,7 @@
 """The pull request's summary: it describes the changes for clients, and rejects unannounced breaking changes."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -214,6 +215,47 @@ def test_the_worst_comes_first_and_long_lists_end_in_a_count() -> None:
         "- *compatible*: … and 3 more",
         "- *value*: `data.count` changed: `3` → `null` (`home`, `member`)",
     ]
+
+
+def test_the_base_is_the_commit_from_which_the_branch_started(repository: Repository, tmp_path: Path) -> None:
+    repository.files[STATUS]["data"]["added"] = 1
+    repository.commit("main-goes-on")
+    repository.files = contract() | {"src/new.py": "x = 1\n"}
+    repository.commit("branch", parent="base")
+
+    done = repository.diff("main-goes-on", "branch")
+    assert (done.stdout, done.stderr, done.returncode) == ("No changes for clients.\n", "", 0)
+
+    done = repository.diff("main-goes-on", "branch", "--exact")
+    assert "- *breaking*: `data.added` is gone (`home`, `member`)\n" in done.stdout
+    assert done.returncode == 1
+
+    rename_a_field(repository.files)
+    repository.commit("branch-breaks")
+    done = repository.diff("main-goes-on", "branch-breaks", "--html", "review.html")
+    assert "- *breaking*: `data.expires` is gone (`home`, `member`)\n" in done.stdout
+    assert "data.added" not in done.stdout
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert re.search(r"<code>the merge base of main-goes-on and branch-breaks \([0-9a-f]{7}\)</code> →", page)
+
+
+def test_without_a_merge_base_one_line_says_what_to_do(repository: Repository, tmp_path: Path) -> None:
+    repository.commit("main-goes-on")
+    rename_a_field(repository.files)
+    repository.commit("unrelated", parent="")
+    repository.commit("branch", parent="base")
+    shallow = repository.clone(tmp_path / "shallow", depth=1)
+
+    for one, head in ((repository, "unrelated"), (shallow, "branch")):
+        done = one.diff("main-goes-on", head)
+        assert (done.stdout, done.returncode) == ("", 2)
+        assert done.stderr == (
+            f"mcp-parity diff: git cannot read 'main-goes-on...{head}': there is no merge base. "
+            "If the clone is shallow, run git fetch --unshallow, or set fetch-depth: 0 in the workflow. "
+            "Else add --exact to compare with main-goes-on itself\n"
+        )
+        done = one.diff("main-goes-on", head, "--exact")
+        assert "- *breaking*: `data.expires` is gone (`home`, `member`)\n" in done.stdout
 
 
 INCOMPARABLE = [(), ("base", "HEAD", "more"), ("nowhere",), ("base", "nowhere"), ("--", "-x")]

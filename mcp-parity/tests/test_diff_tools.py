@@ -232,6 +232,46 @@ def test_prompts_are_compared_as_tools_are() -> None:
     ]
 
 
+PROMPT_ARGUMENTS: dict[str, tuple[list[Tool], list[str]]] = {
+    "the same": ([{"name": "who", "title": "Who"}, {"name": "how"}], []),
+    "another title": (
+        [{"name": "who", "title": "Whom"}, {"name": "how"}],
+        ['- *value*: argument `who` has another title: `"Who"` → `"Whom"` (`prompts/list`)'],
+    ),
+    "a title": (
+        [{"name": "who", "title": "Who"}, {"name": "how", "title": "How"}],
+        ['- *value*: argument `how` has another title: `null` → `"How"` (`prompts/list`)'],
+    ),
+    "another order": (
+        [{"name": "how"}, {"name": "who", "title": "Who"}],
+        ["- *breaking*: the arguments are at other positions: `who`, `how` → `how`, `who` (`prompts/list`)"],
+    ),
+    "a new one at the end": (
+        [{"name": "who", "title": "Who"}, {"name": "how"}, {"name": "new"}],
+        ["- *compatible*: argument `new` is new (`prompts/list`)"],
+    ),
+    "a new one at the start": (
+        [{"name": "new"}, {"name": "who", "title": "Who"}, {"name": "how"}],
+        [
+            "- *breaking*: the arguments are at other positions: `who`, `how` → `new`, `who`, `how` (`prompts/list`)",
+            "- *compatible*: argument `new` is new (`prompts/list`)",
+        ],
+    ),
+    "a removed one": ([{"name": "how"}], ["- *breaking*: argument `who` is gone (`prompts/list`)"]),
+}
+
+
+def test_the_titles_and_the_order_of_a_prompts_arguments_are_compared() -> None:
+    first = [{"name": "greet", "arguments": PROMPT_ARGUMENTS["the same"][0]}]
+    found = {
+        name: summarize(
+            contract() | {PROMPTS: first}, contract() | {PROMPTS: [{"name": "greet", "arguments": one}]}
+        ).lines
+        for name, (one, _) in PROMPT_ARGUMENTS.items()
+    }
+    assert found == {name: lines for name, (_, lines) in PROMPT_ARGUMENTS.items()}
+
+
 def test_what_a_server_says_at_its_start_is_compared() -> None:
     server = {"name": "shop", "capabilities": {"resources": {"subscribe": True}}}
     after = contract() | {SERVER: {"name": "shop", "capabilities": {"resources": {}}}}

@@ -323,7 +323,7 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
     for name in sorted(base.tools.keys() & head.tools.keys()):
         yield name, "", _tool_changes(*(_without_uris(contract.tools[name], contract) for contract in (base, head)))
     for name in sorted(prompts[0].keys() & prompts[1].keys()):
-        yield name, "prompts/list", _tool_changes(prompts[0][name], prompts[1][name])
+        yield name, "prompts/list", _prompt_changes(prompts[0][name], prompts[1][name])
     for name in sorted(base.others.keys() | head.others.keys()):
         directory, _, golden = name.rpartition("/")
         yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, _answer_changes)
@@ -393,6 +393,15 @@ def _without_uris(tool: dict[str, Any], contract: Contract) -> dict[str, Any]:
     lines = (tool.get("description") or "").splitlines()
     kept = [line for line in lines if line not in contract.resources and not re.fullmatch(r"… and \d+ more\.", line)]
     return {**tool, "description": "\n".join(kept)}
+
+
+def _prompt_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
+    yield from _tool_changes(before, after)
+    was, now = (list(prompt["inputSchema"]["properties"]) for prompt in (before, after))
+    kept = [name for name in was if name in now]
+    if now[: len(kept)] != kept:  # clients with slash commands take the arguments by position
+        values = " → ".join(", ".join(map(code, names)) for names in (was, now))
+        yield Change(Kind.BREAKING, "the arguments", "are at other positions", values)
 
 
 def _tool_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
