@@ -87,6 +87,13 @@ def contract() -> Files:
             {
                 "name": "get_resource",
                 "description": "Read any resource.",
+                "annotations": {
+                    "title": "Read",
+                    "readOnlyHint": True,
+                    "destructiveHint": False,
+                    "idempotentHint": True,
+                    "openWorldHint": False,
+                },
                 "inputSchema": {"type": "object", "properties": {"uri": uri_argument}, "additionalProperties": True},
                 "outputSchema": {
                     "type": "object",
@@ -96,6 +103,7 @@ def contract() -> Files:
             },
             {
                 "name": "workflow_update_step",
+                "annotations": {"readOnlyHint": False, "destructiveHint": True},
                 "inputSchema": {"type": "object", "properties": step, "required": ["workflow_id", "status"]},
             },
         ],

@@ -209,7 +209,7 @@ def test_the_worst_comes_first_and_long_lists_end_in_a_count() -> None:
         "### `workflow_update_step`",
         "- *breaking*: the tool is gone",
         "### `admin://users`",
-        "- *compatible*: `title` is new (`resources/list`)",
+        '- *description*: `title` is new: `null` → `"Users"` (`resources/list`)',
         "### `auth://status`",
         *new,
         "- *compatible*: … and 3 more",

@@ -4,12 +4,11 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from mcp_parity.comparison import Change, Finding, Kind, code
+from mcp_parity.comparison import TO_READ, Change, Finding, Kind, code
 from mcp_parity.revisions import Contract
 from mcp_parity.values import are_equal, make_visible
 
@@ -80,13 +79,13 @@ def group_findings(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def write_verdict(groups: dict[str, list[Finding]], unannounced: list[str], changelog: str) -> str:
-    """Return one line: whether a breaking change is not announced."""
+    """Return one line: whether a breaking change is not announced, and whether descriptions changed."""
     if unannounced:
         names = _name_some(unannounced)
         return f"**Do not merge yet:** no new entry under `### Breaking` of [Unreleased] in {changelog} names {names}."
-    if any(worst(group) is Kind.BREAKING for group in groups.values()):
-        return f"{changelog} announces all breaking changes."
-    return "No breaking changes."
+    kinds = {finding.change.kind for group in groups.values() for finding in group}
+    verdict = f"{changelog} announces all breaking changes." if Kind.BREAKING in kinds else "No breaking changes."
+    return verdict + (" Read the changed descriptions." if Kind.DESCRIPTION in kinds else "")
 
 
 def _name_some(names: list[str]) -> str:
@@ -165,7 +164,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
 def _join_alike(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
     """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
 
-    Values may differ, unless a change is breaking.
+    Values may differ, unless a person must read them.
     """
     merged: dict[object, list[str]] = {}
     for subject, group in groups.items():
@@ -179,10 +178,10 @@ def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Cont
     """Return the changes that all subjects of the group have, and the diffs of each."""
     [subject, *more], [group, *_] = groups, groups.values()
     kind = worst(group)
-    opened = " open" if kind is Kind.BREAKING else ""
+    opened = " open" if kind in TO_READ else ""
     changes: dict[Change, list[str]] = {}
     for finding in sorted(group, key=lambda finding: list(Kind).index(finding.change.kind)):
-        change = replace(finding.change, values="") if more else finding.change
+        change = finding.change.generalize() if more else finding.change
         changes.setdefault(change, []).append(finding.where)
     lines = "".join(_write_line(change, places, kind) for change, places in changes.items())
     first, *others = [_words(change) for change in changes]
@@ -241,7 +240,7 @@ def _to_lines(golden: Any) -> str:
 def _find_images(text: str) -> list[tuple[str, str]]:
     golden = json.loads(text) if text else {}
     contents = (golden.get("contents") if isinstance(golden, dict) else None) or []
-    blobs = ((one.get("mime_type"), one.get("blob", {})) for one in contents)
+    blobs = ((str(one.get("mime_type")), one.get("blob", {})) for one in contents if isinstance(one, dict))
     return [(mime_type, blob["image"]) for mime_type, blob in blobs if isinstance(blob, dict) and "image" in blob]
 
 

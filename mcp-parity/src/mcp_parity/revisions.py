@@ -26,7 +26,7 @@ class Unreadable(Exception):
 LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("resources/templates/list", "uriTemplate")}
 # The forms of goldens: a type, one of several, a list of one form, or an object; `*` stands for all of its fields.
 _NULL = type(None)  # also of what is missing
-ANSWER = (list, {"contents": ([dict], _NULL), "resource": (dict, _NULL), "tool": (dict, _NULL)})
+ANSWER = (list, {"contents": ([(dict, str)], str, _NULL), "resource": (dict, _NULL), "tool": (dict, _NULL)})
 FORMS: dict[str, Any] = {f"discovery/{name}.json": [{key: str}] for name, (_, key) in LISTINGS.items()} | {
     "discovery/tools.json": [{"name": str, "description": (str, _NULL)}],
     "discovery/prompts.json": [{"name": str, "arguments": ([{"name": str}], _NULL)}],
