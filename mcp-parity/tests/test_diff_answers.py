@@ -186,6 +186,10 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], list[str]]] = {
         lambda files: files.update({TYPO: refusal("auth://statsu", "NotFound", -32602)}),
         ['- *breaking*: `error` changed: `"InvalidURI"` → `"NotFound"` (`typo`)'],
     ),
+    "a description in an error, which is no description of a component": (
+        lambda files: files[TYPO]["tool"].update(description="Ask."),
+        ['- *compatible*: `description` is new: `null` → `"Ask."` (`typo`)'],
+    ),
     "Markdown in a value": (
         lambda files: files[STATUS]["data"].update(status="`a`\n# а"),  # noqa: RUF001 - Cyrillic, which must show
         ['- *value*: `data.status` changed: `"authenticated"` → `"\\u0060a\\u0060\\n# \\u0430"` (`home`, `member`)'],

@@ -121,16 +121,13 @@ def _shape_changes(before: list[Any], after: list[Any], path: str) -> Iterator[C
 def _field_changes(before: list[dict[str, Any]], after: list[dict[str, Any]], name: str, path: str) -> Iterator[Change]:
     had = [value[name] for value in before if name in value]
     has = [value[name] for value in after if name in value]
-    if _is_text(path) and not (had and has):
-        values = format_texts(had[0] if had else None, has[0] if has else None)
-        yield Change(Kind.DESCRIPTION, code(path), "is gone" if had else "is new", values)
-        return
+    values = format_texts(*(one[0] if one else None for one in (had, has))) if _is_text(path) else ""
     if not had:
-        yield Change(Kind.COMPATIBLE, code(path), "is new")
+        yield Change(Kind.COMPATIBLE, code(path), "is new", values)
         return
     lost = (len(after) - len(has)) - (len(before) - len(had))
     if lost > max(0, len(after) - len(before)):
-        yield Change(Kind.BREAKING, code(path), "is gone from some items" if has else "is gone")
+        yield Change(Kind.BREAKING, code(path), "is gone from some items" if has else "is gone", values)
     yield from _shape_changes(had, has, path)
 
 
@@ -158,20 +155,25 @@ def _value_changes(before: Any, after: Any, path: str) -> Iterator[Change]:
                 yield Change(Kind.VALUE, code(inner), "is in other items than before")
     elif isinstance(before, list) and isinstance(after, list):
         yield from (_content_changes if path == CONTENTS else _list_changes)(before, after, path)
-    elif _is_text(path):
-        yield Change(Kind.DESCRIPTION, code(path), "changed", format_texts(before, after))
     else:
         yield _describe_value(before, after, path)
 
 
 def _is_text(path: str) -> bool:
-    """Return whether it is a description of a component, also in the list of a world."""
+    """Return whether the whole text is shown. In a list of components, it is a description."""
     return path.removeprefix("[].") in TEXTS
+
+
+def component_changes(before: Any, after: Any) -> Iterator[Change]:
+    """Yield the differences of what a list says of its components, or a server of itself."""
+    texts = {code(prefix + name) for name in TEXTS for prefix in ("", "[].")}
+    for change in document_changes(before, after):
+        yield replace(change, kind=Kind.DESCRIPTION) if change.thing in texts else change
 
 
 def _describe_value(before: Any, after: Any, path: str) -> Change:
     """Return the change of a value without parts."""
-    values = f"{format_value(before)} → {format_value(after)}"
+    values = format_texts(before, after) if _is_text(path) else f"{format_value(before)} → {format_value(after)}"
     parent, _, name = path.removeprefix("[].").rpartition(".")
     if parent == "annotations" and name in HINTS:
         was, now = (value if isinstance(value, bool) else HINTS[name] for value in (before, after))
@@ -400,7 +402,8 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
         yield name, "prompts/list", _prompt_changes(prompts[0][name], prompts[1][name])
     for name in sorted(base.others.keys() | head.others.keys()):
         directory, _, golden = name.rpartition("/")
-        yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, _answer_changes)
+        changes = component_changes if directory == "discovery" else _answer_changes
+        yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, changes)
     for world in sorted((base.worlds ^ head.worlds) - {HOME}):  # clients see no difference
         words = Words(f"the world {code(world)}", "is now checked", "is no longer checked", Kind.VALUE)
         was, now = (world if world in contract.worlds else None for contract in (base, head))
@@ -410,7 +413,7 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
 def _compare_resource(uri: str, base: Contract, head: Contract) -> Iterator[tuple[str, str, Iterator[Change]]]:
     before, after = base.resources[uri], head.resources[uri]
     columns = before.keys() & after.keys()  # clients do not see columns that were added or removed
-    yield uri, "inventory", document_changes(*({name: row[name] for name in columns} for row in (before, after)))
+    yield uri, "inventory", component_changes(*({name: row[name] for name in columns} for row in (before, after)))
     for label in base.listings:
         was, now = (contract.listings[label].get(uri) for contract in (base, head))
         yield uri, label, _compare(was, now, Words("the entry"))
@@ -418,7 +421,7 @@ def _compare_resource(uri: str, base: Contract, head: Contract) -> Iterator[tupl
         yield uri, world, _compare(base.answer(uri, world), head.answer(uri, world), ANSWER, _answer_changes)
 
 
-def _compare(before: Any, after: Any, words: Words, changes: FindChanges = document_changes) -> Iterator[Change]:
+def _compare(before: Any, after: Any, words: Words, changes: FindChanges = component_changes) -> Iterator[Change]:
     """Yield the changes of a thing that one of the revisions can lack."""
     if before is not None and after is not None:
         yield from changes(before, after)
@@ -481,7 +484,7 @@ def _prompt_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[C
 
 def _tool_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
     was, now = ({name: value for name, value in tool.items() if name not in SCHEMAS} for tool in (before, after))
-    yield from document_changes(was, now)
+    yield from component_changes(was, now)
     for name, direction in SCHEMAS.items():
         changes = partial(schema_changes, direction=direction)
         yield from _compare(before.get(name), after.get(name), Words(code(name)), changes)
