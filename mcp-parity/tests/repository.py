@@ -1,5 +1,6 @@
 """A small contract in two revisions, in memory or in git, for the tests of `mcp-parity diff`."""
 
+import copy
 import csv
 import io
 import json
@@ -86,6 +87,13 @@ def contract() -> Files:
             {
                 "name": "get_resource",
                 "description": "Read any resource.",
+                "annotations": {
+                    "title": "Read",
+                    "readOnlyHint": True,
+                    "destructiveHint": False,
+                    "idempotentHint": True,
+                    "openWorldHint": False,
+                },
                 "inputSchema": {"type": "object", "properties": {"uri": uri_argument}, "additionalProperties": True},
                 "outputSchema": {
                     "type": "object",
@@ -95,6 +103,7 @@ def contract() -> Files:
             },
             {
                 "name": "workflow_update_step",
+                "annotations": {"readOnlyHint": False, "destructiveHint": True},
                 "inputSchema": {"type": "object", "properties": step, "required": ["workflow_id", "status"]},
             },
         ],
@@ -144,11 +153,12 @@ class Repository:
         self.root = root
         self.files = contract()
         self._git("init", "--quiet", "--template=", "--initial-branch=main")
-        self.commit("base")
+        self.commit("base", parent="")
 
-    def commit(self, tag: str) -> None:
-        """Commit with a submodule among the goldens, and tag. A commit has no parent: no test reads the history."""
+    def commit(self, tag: str, parent: str = "main") -> None:
+        """Commit with a submodule among the goldens, and tag. Without a parent, the commit begins a history."""
         lines = [b"commit refs/heads/main", b"committer Ada <ada@example.com> 0 +0000", b"data 0"]
+        lines += [f"from {parent}^0".encode(), b"deleteall"] if parent else []
         lines.append(b"M 160000 " + b"1" * 40 + b" golden/submodule")
         for name, text in _texts(self.files).items():
             data = text.encode()
@@ -167,6 +177,14 @@ class Repository:
                 status = end.code
         out.seek(0)
         return subprocess.CompletedProcess(arguments, status, out.read(), err.getvalue())
+
+    def clone(self, root: Path, *, depth: int) -> "Repository":
+        """Return a shallow clone."""
+        source = ["--no-local", f"--depth={depth}", "--no-single-branch", "--bare", self.root.as_uri()]
+        self._git("clone", "--quiet", "--template=", *source, str(root))
+        found = copy.copy(self)
+        found.root = root
+        return found
 
     def _git(self, *arguments: str, stdin: bytes = b"") -> None:
         command = ["git", *arguments]

@@ -1,12 +1,14 @@
 """The pull request's summary: it describes the changes for clients, and rejects unannounced breaking changes."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mcp_parity.review import find_unannounced
 from tests.repository import (
     CHANGELOG,
     CSV,
@@ -60,7 +62,7 @@ def test_a_removed_and_an_added_field_are_one_breaking_and_one_compatible_line(r
         done.stdout
         == """## Changes for clients
 
-**Do not merge yet:** no entry under `### Breaking` of [Unreleased] in CHANGELOG.md names `auth://status`.
+**Do not merge yet:** no new entry under `### Breaking` of [Unreleased] in CHANGELOG.md names `auth://status`.
 
 ### `auth://status`
 
@@ -102,6 +104,62 @@ def test_any_other_text_in_the_changelog_does_not_announce_the_change() -> None:
         rename_a_field(files)
         found[wrong] = summarize(contract(), files).status
     assert found == {wrong: 1 for _, wrong in NOT_ANNOUNCED}
+
+
+OLD_ENTRIES = {
+    "the same entry": ANNOUNCED,
+    "other line breaks": ANNOUNCED.replace("fields of\n  `auth", "fields of `auth"),
+    "another entry is new": ANNOUNCED.replace("- The fields", "- `admin://users`: no tags.\n- The fields"),
+    "it was removed": ANNOUNCED.replace("### Breaking", "### Changed"),
+}
+NEW_ENTRIES = {
+    "it was elsewhere": (ANNOUNCED.replace("### Breaking", "### Changed"), ANNOUNCED),
+    "it was released": (ANNOUNCED.replace("## [Unreleased]", "## [Unreleased]\n\n## [0.2.0]"), ANNOUNCED),
+    "it was changed": (ANNOUNCED, ANNOUNCED.replace("called `until`", "called `until`, and `count` is a text")),
+    "there was no changelog": ("", ANNOUNCED),
+}
+
+
+def test_an_entry_of_the_base_announces_no_other_change() -> None:
+    found = {}
+    for name, changelog in OLD_ENTRIES.items():
+        files = contract() | {CHANGELOG: changelog}
+        rename_a_field(files)
+        found[name] = summarize(contract() | {CHANGELOG: ANNOUNCED}, files).status
+    assert found == dict.fromkeys(OLD_ENTRIES, 1)
+
+
+def test_an_entry_that_is_new_or_changed_announces_the_change() -> None:
+    found = {}
+    for name, (before, after) in NEW_ENTRIES.items():
+        files = contract() | {CHANGELOG: after}
+        rename_a_field(files)
+        found[name] = summarize(contract() | {CHANGELOG: before}, files).status
+    assert found == dict.fromkeys(NEW_ENTRIES, 0)
+
+
+# a name in the changelog, the URIs that it announces, and URIs that it does not announce
+PATTERNS: list[tuple[str, set[str], set[str]]] = [
+    (
+        "shop://{shop}/items{?filter,order}",
+        {"shop://a/items", "shop://a/items?filter=x", "shop://{shop}/items{?filter,order,cursor}"},
+        {"shop://a/items/1", "shop://a/items2", "shop://a/b/items", "shop://{shop}/items/{item}{?cursor}"},
+    ),
+    (
+        "shop://items/*",
+        {"shop://items/1", "shop://items/{item}"},
+        {"shop://items", "shop://items/1/parts", "shop://items/1?part=2", "shop://items/{item}{?part}"},
+    ),
+    ("shop://items/{item}", {"shop://items/1"}, {"shop://items/1/parts", "shop://items/1?part=2"}),
+    ("shop://items/1*", {"shop://items/1", "shop://items/10"}, {"shop://items/2", "shop://items/1/2"}),
+    ("shop://items?part=[ab]", {"shop://items?part=[ab]"}, {"shop://items?part=a", "shop://itemspart=[ab]"}),
+]
+
+
+def test_a_pattern_stays_in_its_segment_of_the_path() -> None:
+    for name, announced, others in PATTERNS:
+        changelog = f"## [Unreleased]\n\n### Breaking\n\n- `{name}`: gone.\n"
+        assert find_unannounced(announced | others, "", changelog) == sorted(others), name
 
 
 def test_the_changelog_must_name_every_resource_with_a_breaking_change() -> None:
@@ -151,12 +209,53 @@ def test_the_worst_comes_first_and_long_lists_end_in_a_count() -> None:
         "### `workflow_update_step`",
         "- *breaking*: the tool is gone",
         "### `admin://users`",
-        "- *compatible*: `title` is new (`resources/list`)",
+        '- *description*: `title` is new: `null` → `"Users"` (`resources/list`)',
         "### `auth://status`",
         *new,
         "- *compatible*: … and 3 more",
         "- *value*: `data.count` changed: `3` → `null` (`home`, `member`)",
     ]
+
+
+def test_the_base_is_the_commit_from_which_the_branch_started(repository: Repository, tmp_path: Path) -> None:
+    repository.files[STATUS]["data"]["added"] = 1
+    repository.commit("main-goes-on")
+    repository.files = contract() | {"src/new.py": "x = 1\n"}
+    repository.commit("branch", parent="base")
+
+    done = repository.diff("main-goes-on", "branch")
+    assert (done.stdout, done.stderr, done.returncode) == ("No changes for clients.\n", "", 0)
+
+    done = repository.diff("main-goes-on", "branch", "--exact")
+    assert "- *breaking*: `data.added` is gone (`home`, `member`)\n" in done.stdout
+    assert done.returncode == 1
+
+    rename_a_field(repository.files)
+    repository.commit("branch-breaks")
+    done = repository.diff("main-goes-on", "branch-breaks", "--html", "review.html")
+    assert "- *breaking*: `data.expires` is gone (`home`, `member`)\n" in done.stdout
+    assert "data.added" not in done.stdout
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert re.search(r"<code>the merge base of main-goes-on and branch-breaks \([0-9a-f]{7}\)</code> →", page)
+
+
+def test_without_a_merge_base_one_line_says_what_to_do(repository: Repository, tmp_path: Path) -> None:
+    repository.commit("main-goes-on")
+    rename_a_field(repository.files)
+    repository.commit("unrelated", parent="")
+    repository.commit("branch", parent="base")
+    shallow = repository.clone(tmp_path / "shallow", depth=1)
+
+    for one, head in ((repository, "unrelated"), (shallow, "branch")):
+        done = one.diff("main-goes-on", head)
+        assert (done.stdout, done.returncode) == ("", 2)
+        assert done.stderr == (
+            f"mcp-parity diff: git cannot read 'main-goes-on...{head}': there is no merge base. "
+            "If the clone is shallow, run git fetch --unshallow, or set fetch-depth: 0 in the workflow. "
+            "Else add --exact to compare with main-goes-on itself\n"
+        )
+        done = one.diff("main-goes-on", head, "--exact")
+        assert "- *breaking*: `data.expires` is gone (`home`, `member`)\n" in done.stdout
 
 
 INCOMPARABLE = [(), ("base", "HEAD", "more"), ("nowhere",), ("base", "nowhere"), ("--", "-x")]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from mcp_parity.values import shorten
+from mcp_parity.values import MASK, shorten
 from tests.repository import (
     CSV,
     GET_RESOURCE,
@@ -35,6 +35,22 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], list[str]]] = {
     "a value becomes null": (
         lambda files: files[STATUS]["data"].update(status=None),
         ['- *value*: `data.status` changed: `"authenticated"` → `null` (`home`, `member`)'],
+    ),
+    "an object becomes null": (
+        lambda files: files[TEMPLATE]["data"].update(fields=None),
+        ["- *breaking*: `data.fields` is null, was object (`home`, `member`)"],
+    ),
+    "a list becomes null": (
+        lambda files: files[USERS]["data"].update(tags=None),
+        ["- *breaking*: `data.tags` is null, was array (`home`)"],
+    ),
+    "all of the data becomes null": (
+        lambda files: files[TEMPLATE].update(data=None),
+        ["- *breaking*: `data` is null, was object (`home`, `member`)"],
+    ),
+    "an object of one row becomes null": (
+        lambda files: files[USERS]["data"]["users"][0].update(role=None),
+        ["- *breaking*: `data.users[].role` is null in some items (`home`)"],
     ),
     "another value in each world": (
         lambda files: [
@@ -156,15 +172,23 @@ CHANGES: dict[str, tuple[Callable[[Files], Any], list[str]]] = {
     ),
     "another description": (
         lambda files: [one[1].update(description="Better.") for one in (files[CSV], files[RESOURCES])],
-        ['- *value*: `description` changed: `"What it is."` → `"Better."` (`inventory`, `resources/list`)'],
+        ['- *description*: `description` changed: `"What it is."` → `"Better."` (`inventory`, `resources/list`)'],
     ),
     "removed from discovery": (
         lambda files: files[GET_RESOURCE]["data"]["all"].pop(0),
         ["- *breaking*: the entry is gone (`get_resource()`)"],
     ),
+    "a description that is removed": (
+        lambda files: files[RESOURCES][1].pop("description"),
+        ['- *description*: `description` is gone: `"What it is."` → `null` (`resources/list`)'],
+    ),
     "another error for a malformed URI": (
         lambda files: files.update({TYPO: refusal("auth://statsu", "NotFound", -32602)}),
         ['- *breaking*: `error` changed: `"InvalidURI"` → `"NotFound"` (`typo`)'],
+    ),
+    "a description in an error, which is no description of a component": (
+        lambda files: files[TYPO]["tool"].update(description="Ask."),
+        ['- *compatible*: `description` is new: `null` → `"Ask."` (`typo`)'],
     ),
     "Markdown in a value": (
         lambda files: files[STATUS]["data"].update(status="`a`\n# а"),  # noqa: RUF001 - Cyrillic, which must show
@@ -184,8 +208,89 @@ def test_each_change_of_an_answer_is_one_line_and_breaking_changes_fail() -> Non
     assert wrong == {}
 
 
-def content(data: object) -> dict[str, object]:
-    return {"contents": [shorten({"mime_type": "application/json", "data": data})]}
+VALUE = {"object": {"a": 1}, "list": [1]}
+
+
+def content(*data: object) -> dict[str, object]:
+    return {"contents": [shorten({"mime_type": "application/json", "data": one}) for one in data]}
+
+
+CONTENTS: dict[str, tuple[dict[str, object], dict[str, object], list[str]]] = {
+    "one fewer": (
+        content({"a": 1}, {"a": 2}),
+        content({"a": 1}),
+        ["- *breaking*: `contents` has fewer items: 2 → 1 (`home`, `member`)"],
+    ),
+    "all gone": (content({"a": 1}), content(), ["- *breaking*: `contents` has fewer items: 1 → 0 (`home`, `member`)"]),
+    "one more": (
+        content({"a": 1}),
+        content({"a": 1}, {"b": 2}),
+        ["- *compatible*: `contents` has more items: 1 → 2 (`home`, `member`)"],
+    ),
+    "one more at the start": (
+        content({"a": 1}),
+        content({"a": 2}, {"a": 1}),
+        [
+            "- *breaking*: `contents` has its items at other positions (`home`, `member`)",
+            "- *compatible*: `contents` has more items: 1 → 2 (`home`, `member`)",
+            "- *value*: `contents[].data.a` changed: `1` → `2` (`home`, `member`)",
+        ],
+    ),
+    "exchanged": (
+        content({"a": 1}, {"a": 2}),
+        content({"a": 2}, {"a": 1}),
+        [
+            "- *breaking*: `contents` has its items at other positions (`home`, `member`)",
+            "- *value*: `contents[].data.a` changed (`home`, `member`)",
+        ],
+    ),
+    "exchanged and changed": (
+        content({"a": 1}, {"b": 2}),
+        content({"b": 3}, {"a": 4}),
+        [
+            "- *breaking*: `contents[].data.a` is gone (`home`, `member`)",
+            "- *breaking*: `contents[].data.b` is gone (`home`, `member`)",
+            "- *compatible*: `contents[].data.b` is new (`home`, `member`)",
+            "- *compatible*: `contents[].data.a` is new (`home`, `member`)",
+        ],
+    ),
+    "the second one is changed": (
+        content({"a": 1}, {"b": 2}),
+        content({"a": 1}, {"b": 3}),
+        ["- *value*: `contents[].data.b` changed: `2` → `3` (`home`, `member`)"],
+    ),
+}
+
+
+def test_clients_take_contents_by_their_position() -> None:
+    wrong = {}
+    for name, (before, after, lines) in CONTENTS.items():
+        summary = summarize(contract() | {STATUS: before}, contract() | {STATUS: after})
+        if (summary.lines, summary.status) != (lines, int(any("*breaking*" in line for line in lines))):
+            wrong[name] = summary.lines, summary.status
+    assert wrong == {}
+
+
+ENTIRELY_VOLATILE: dict[str, tuple[dict[str, object], str]] = {
+    "the contents": ({"contents": MASK}, "contents"),
+    "a content": ({"contents": [MASK]}, "contents[]"),
+    "the data": (content(MASK), "contents[].data"),
+    "an object": (content({"object": MASK, "list": [1]}), "contents[].data.object"),
+    "a list": (content({"object": {"a": 1}, "list": MASK}), "contents[].data.list"),
+    "the type": ({"contents": [{"mime_type": MASK, "data": VALUE}]}, "contents[].mime_type"),
+}
+
+
+def test_what_becomes_volatile_as_a_whole_is_breaking_because_it_hides_all_changes() -> None:
+    for name, (after, path) in ENTIRELY_VOLATILE.items():
+        summary = summarize(contract() | {STATUS: content(VALUE)}, contract() | {STATUS: after})
+        line = f"- *breaking*: `{path}` is now volatile, so nothing in it is checked (`home`, `member`)"
+        assert (summary.lines, summary.status) == ([line], 1), name
+        assert "<details open>" in summary.page
+    summary = summarize(contract() | {STATUS: content("a")}, contract() | {STATUS: content(MASK)})
+    assert summary.status == 1
+    summary = summarize(contract() | {STATUS: content(["a"])}, contract() | {STATUS: content([MASK])})
+    assert summary.lines == ["- *value*: `contents[].data[]` is now volatile (`home`, `member`)"]
 
 
 def test_a_value_that_becomes_volatile_changes_nothing_for_clients() -> None:
@@ -196,6 +301,12 @@ def test_a_value_that_becomes_volatile_changes_nothing_for_clients() -> None:
         assert summary.status == 0
 
 
+LARGE_CHANGES: list[tuple[dict[str, object], str]] = [
+    ({"id": "1", "of": {"a": 1}}, 'id` has other types: `"number"` → `"string"`'),
+    ({"of": None}, 'of` has other types: `"object"` → `"null"`'),
+]
+
+
 def test_an_answer_that_grows_too_large_to_be_pinned_in_full_is_compared_by_its_shape() -> None:
     small, large = [{"id": 1}], [{"id": number} for number in range(20_000)]
     summary = summarize(contract() | {STATUS: content(small)}, contract() | {STATUS: content(large)})
@@ -204,6 +315,12 @@ def test_an_answer_that_grows_too_large_to_be_pinned_in_full_is_compared_by_its_
         "- *value*: `contents[].large.characters`",
         "- *value*: `contents[].large.sha256`",
     ]
+    for change, breaking in LARGE_CHANGES:
+        after = [{"id": number} | change for number in range(20_000)]
+        before = [{"id": number, "of": {"a": 1}} for number in range(20_000)]
+        summary = summarize(contract() | {STATUS: content(before)}, contract() | {STATUS: content(after)})
+        line = f"- *breaking*: `contents[].large.shape.[].{breaking} (`home`, `member`)"
+        assert (line in summary.lines, summary.status) == (True, 1)
     other = [{"number": number} for number in range(20_000)]
     summary = summarize(contract() | {STATUS: content(small)}, contract() | {STATUS: content(other)})
     assert "- *breaking*: `contents[].large.shape.[].id` is gone (`home`, `member`)" in summary.lines

@@ -117,13 +117,13 @@ FIRST = "add --first if the change introduces the contract\n"
 
 def test_without_an_inventory_at_the_base_nothing_is_compared(repository: Repository) -> None:
     write(repository, "before", {"README.md": "Nothing here.\n"})
-    done = repository.diff("before", "base")
+    done = repository.diff("before", "base", "--exact")
     assert (done.stdout, done.returncode) == ("", 2)
     assert done.stderr == (
         "mcp-parity diff: there is no inventory at before: nothing was compared (looked for golden/mcp-list.csv); "
         + FIRST
     )
-    done = repository.diff("before", "base", "--first")
+    done = repository.diff("before", "base", "--exact", "--first")
     assert (done.stderr, done.returncode) == ("", 0)
     assert "### `auth://status`\n\n- *compatible*: the resource is new\n" in done.stdout
 
@@ -169,7 +169,7 @@ def test_first_needs_an_inventory_too(repository: Repository) -> None:
 
 def test_an_inventory_without_rows_is_a_contract_of_a_server_without_resources(repository: Repository) -> None:
     write(repository, "empty", {CSV: [], TOOLS: [], RESOURCES: []})
-    done = repository.diff("empty", "base")
+    done = repository.diff("empty", "base", "--exact")
     assert (done.stderr, done.returncode) == ("", 0)
     assert find_lines(done.stdout).count("- *compatible*: the resource is new") == 3
     assert find_lines(done.stdout).count("- *compatible*: the tool is new") == 2
@@ -192,7 +192,7 @@ def test_a_configuration_that_cannot_be_read_is_reported_in_one_line(
 ) -> None:
     write(repository, "bad", {**break_clients(contract()), **configuration})
     for given in (("bad", "base"), ("base", "bad")):
-        done = repository.diff(*given)
+        done = repository.diff(*given, "--exact")
         assert (done.stdout, done.returncode) == ("", 2)
         assert message in done.stderr
         assert done.stderr.count("\n") == 1, done.stderr

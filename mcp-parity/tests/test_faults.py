@@ -310,6 +310,12 @@ def test_an_update_refuses_a_value_that_changes_until_it_is_declared(project: Pr
     assert project.update("-k", "status")[0] == 0
     assert project.golden("data/shop/status")["contents"][0]["data"]["orders"] == "<differs>"
     assert project.run("-k", "status")[0] == 0
+    declared = "contents[].data.orders"
+    for path, contents in (("contents[]", ["<differs>"]), ("contents", "<differs>")):
+        project.change(declared, path, "pyproject.toml")
+        declared = path
+        assert project.update("-k", "status")[0] == 0
+        assert project.golden("data/shop/status")["contents"] == contents
 
 
 SECRETS = [

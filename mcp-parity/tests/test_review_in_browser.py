@@ -29,9 +29,10 @@ URI = "shop://items/{number}/with/a/path/that/is/longer/than/a/phone/is/wide"
 
 
 def make_revision(name: str, data: dict[str, Any]) -> Revision:
-    """Return a revision with 30 equal resources, and one that has a long text."""
+    """Return a revision with 30 equal resources, and one that has a long text and another description."""
     uris = [URI.format(number=number) for number in range(30)]
-    rows = ["type,uri,example_uri", *(f"resource,{uri},{uri}" for uri in [*uris, "shop://text"])]
+    rows = ["type,uri,example_uri,description", *(f"resource,{uri},{uri},Item." for uri in uris)]
+    rows.append(f"resource,shop://text,shop://text,The text of {name}.")
     files = {"golden/mcp-list.csv": "\n".join(rows)}
     for uri in uris:
         content = {"contents": [{"mime_type": "application/json", "data": data}]}

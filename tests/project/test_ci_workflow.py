@@ -73,6 +73,35 @@ def test_every_action_is_pinned_to_a_commit_with_its_version_beside(workflow: st
     assert len(re.findall(r"uses: [^.\s]\S+ # v\d+\.\d+\.\d+$", TEXTS[workflow], re.MULTILINE)) == len(used)
 
 
+def test_the_changes_for_clients_are_judged_by_the_copy_of_the_base(tmp_path: Path) -> None:
+    """The steps before the action run in a repository whose pull request changes mcp-parity."""
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false"]
+        command = ["git", *identity, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "--quiet", "--template=")
+    (tmp_path / "mcp-parity").mkdir()
+    commits = []
+    for text in ("base", "head"):
+        (tmp_path / "mcp-parity" / "action.yml").write_text(text, encoding="utf-8")
+        git("add", ".")
+        git("commit", "--quiet", "--message", text)
+        commits.append(git("rev-parse", "HEAD"))
+    [action] = [step for step in JOBS["golden-summary"]["steps"] if step.get("uses", "").startswith("./")]
+    for step in JOBS["golden-summary"]["steps"]:
+        if step is action:
+            break
+        if "run" in step:
+            assert step["env"] == {"BASE": "${{ github.event.pull_request.base.sha }}"}
+            environment = os.environ | {"BASE": commits[0]}
+            command = ["bash", "--noprofile", "--norc", "-e", "-c", step["run"]]
+            subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert (tmp_path / action["uses"] / "action.yml").read_text(encoding="utf-8") == "base"
+    assert git("rev-parse", "HEAD") == commits[1]
+
+
 @pytest.mark.soak
 @pytest.mark.skipif(shutil.which("check-jsonschema") is None, reason="check-jsonschema is not installed")
 @pytest.mark.parametrize(("kind", "path"), CHECKED)

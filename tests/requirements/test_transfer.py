@@ -117,6 +117,18 @@ WRONG_LINES: list[tuple[bytes, str | None]] = [
 ]
 
 
+@pytest.mark.usefixtures("data_dir")
+def test_records_without_ids_keep_their_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A person who imports a table and exports it finds the rows where they were."""
+    stories = [f"user_story,,Chapter {number},EP-001" for number in range(1, 41)]
+    table = ["kind,reference_id,title,parent", "epic,EP-001,Manual,", *stories]
+    (tmp_path / "chapters.csv").write_text("\n".join(table), encoding="utf-8")
+    assert main(["requirements", "import", str(tmp_path / "chapters.csv")]) == 0
+    exported = [record for record in export(capsys) if record["kind"] == "user_story"]
+    assert [record["title"] for record in exported] == [f"Chapter {number}" for number in range(1, 41)]
+    assert [record["reference_id"] for record in exported] == [f"US-{number:03d}" for number in range(1, 41)]
+
+
 @pytest.mark.usefixtures("tables")
 def test_invalid_lines_are_rejected(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = write(file, ADA)

@@ -1,7 +1,10 @@
 """Entities, relationships, projects and users are written the same way on SQLite and PostgreSQL."""
 
 import asyncio
+import sys
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -80,6 +83,43 @@ async def test_new_ids_are_of_version_7_and_sort_by_time() -> None:
     assert uuid.UUID(first).version == 7
     assert uuid.UUID(first).variant == uuid.RFC_4122
     assert first < later
+
+
+def read_number(made: str) -> int:
+    return uuid.UUID(made).int
+
+
+def test_new_ids_sort_in_their_order_within_a_millisecond_and_if_the_clock_goes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [start := time.time_ns()]
+    monkeypatch.setattr(time, "time_ns", lambda: clock[0])
+    monkeypatch.setattr(writing, "_numbers", writing.IdNumbers())
+    made = []
+    for step in (0, -5_000_000_000, 1_000_000):
+        clock[0] = start + step
+        made += [writing.new_id() for _ in range(1_000)]
+    assert made == sorted(set(made))
+    assert {(uuid.UUID(one).version, uuid.UUID(one).variant) for one in made} == {(7, uuid.RFC_4122)}
+    milliseconds = [read_number(one) >> 80 for one in made]
+    assert milliseconds == [start // 1_000_000] * 2_000 + [start // 1_000_000 + 1] * 1_000
+    # a process that was forked in this millisecond takes other steps
+    assert len({other - one for one, other in pairwise(map(read_number, made))}) > 2_900
+
+
+def test_threads_make_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    monkeypatch.setattr(writing, "_numbers", writing.IdNumbers())
+    monkeypatch.setattr(writing, "randbits", lambda _: 0)  # what two threads make at once is equal without the lock
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            parts = list(pool.map(lambda _: [writing.new_id() for _ in range(500)], range(16)))
+    finally:
+        sys.setswitchinterval(before)
+    assert len({one for part in parts for one in part}) == 8_000
 
 
 def test_reference_ids_can_have_more_than_three_digits(empty_database: Database, made: dict[str, Any]) -> None:

@@ -188,7 +188,7 @@ class Answer:
     def shorten(self, volatile: list[Place]) -> dict[str, Any]:
         """Return what a golden holds, without volatile values, and large contents by shape and hash."""
         golden: dict[str, Any] = mask(self.to_golden(), volatile)
-        if "contents" in golden:
+        if isinstance(golden.get("contents"), list):  # else all of it is volatile
             golden["contents"] = [shorten(content) for content in golden["contents"]]
         return golden
 

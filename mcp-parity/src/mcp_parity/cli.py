@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from mcp_parity.comparison import Finding, Kind, compare_contracts
 from mcp_parity.review import find_unannounced, write_page, write_summary
-from mcp_parity.revisions import Places, Revision, Unreadable, read_contract, read_revision
+from mcp_parity.revisions import Places, Revision, Unreadable, find_merge_base, read_contract, read_revision
 from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example
 
 CANNOT_COMPARE = 2
@@ -37,8 +37,11 @@ def main(given: list[str] | None = None) -> int:
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="diff|check", dest="command", parser_class=_OneLineParser)
     diff = commands.add_parser("diff", help="describe the changes between two git revisions for clients")
-    diff.add_argument("base", help="the revision that clients use now")
+    diff.add_argument("base", help="the revision that clients use now, such as the branch to merge into")
     diff.add_argument("head", nargs="?", default="HEAD", help="the revision that they will use; default: HEAD")
+    diff.add_argument(
+        "--exact", action="store_true", help="compare with BASE itself; default: its merge base with HEAD"
+    )
     diff.add_argument("--html", type=Path, help="also write a page for a review")
     diff.add_argument("--golden", default="", help="the directory of the goldens; default: as each revision says")
     diff.add_argument("--inventory", default="", help="the inventory; default: as each revision says")
@@ -50,7 +53,10 @@ def main(given: list[str] | None = None) -> int:
         return _check(check, arguments)
     try:
         places = Places(arguments.golden, arguments.inventory, arguments.changelog)
-        base, head = (read_revision(name, places) for name in (arguments.base, arguments.head))
+        name, commit = (
+            (arguments.base, arguments.base) if arguments.exact else find_merge_base(arguments.base, arguments.head)
+        )
+        base, head = read_revision(name, places, commit), read_revision(arguments.head, places)
         text, page, status = compare(base, head, first=arguments.first)
         if arguments.html:
             arguments.html.write_text(page, encoding="utf-8")
@@ -150,7 +156,8 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
     before, after = read_contract(base), read_contract(head)
     found = [Finding(name, one, where) for name, where, changes in compare_contracts(before, after) for one in changes]
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
-    unannounced = find_unannounced(breaking, head.files.get(changelog, ""))
+    changelogs = [one.files.get(one.places.changelog, "") for one in (base, head)]
+    unannounced = find_unannounced(breaking, *changelogs)
     page = write_page(found, unannounced, [(base.label, before), (head.label, after)], changelog)
     return write_summary(found, unannounced, changelog), page, 1 if unannounced else 0
 

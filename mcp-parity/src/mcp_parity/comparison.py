@@ -10,18 +10,26 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp_parity.revisions import HOME, Contract
-from mcp_parity.values import MASK, TYPES, are_equal, cut, summarize, to_text
+from mcp_parity.values import MASK, TYPES, are_equal, cut, show_both, summarize, to_text
 
 LONGEST_VALUE = 60
 LONGEST_NAME = 200
+LONGEST_TEXT = 600
 
 
 class Kind(StrEnum):
-    """The effect of a change on existing clients, the worst first."""
+    """The effect of a change on existing clients, the worst first.
+
+    Models follow descriptions as instructions: a changed one fails nothing, but a person must read it.
+    """
 
     BREAKING = "breaking"
+    DESCRIPTION = "description"
     COMPATIBLE = "compatible"
     VALUE = "value"
+
+
+TO_READ = frozenset({Kind.BREAKING, Kind.DESCRIPTION})
 
 
 @dataclass(frozen=True)
@@ -34,8 +42,8 @@ class Change:
     values: str = ""
 
     def generalize(self) -> "Change":
-        """Return what identifies a line. Values that differ make several lines only if the change is breaking."""
-        return self if self.kind is Kind.BREAKING else replace(self, values="")
+        """Return what identifies a line. Values that differ make several lines only if a person must read them."""
+        return self if self.kind in TO_READ else replace(self, values="")
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,22 @@ def format_value(value: Any) -> str:
     return _code(json.dumps(value), LONGEST_VALUE)
 
 
+def format_texts(before: Any, after: Any) -> str:
+    """Return two descriptions. What long ones have in common at their start is left out."""
+    return " → ".join(_code(text, LONGEST_TEXT) for text in show_both(before, after, LONGEST_TEXT))
+
+
 def _code(text: str, longest: int) -> str:
     return "`" + cut(text, longest).replace("`", r"\u0060") + "`"
 
 
 # Clients rely on these values at the document's root: an error's name and code, and the type of the data.
 PROMISED = frozenset({"error", "code", "mime_type", "mimeType", "contents[].mime_type"})
+TEXTS = frozenset({"title", "description", "instructions", "annotations.title"})
+# What clients assume of a tool without the hint, as the MCP specification says: always the more dangerous value.
+HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+CONTENTS = "contents"
+WHOLE = frozenset({"data", "contents[].data"})
 
 
 def document_changes(before: Any, after: Any) -> Iterator[Change]:
@@ -83,24 +101,33 @@ def _shape_changes(before: list[Any], after: list[Any], path: str) -> Iterator[C
     if was and now - was:
         what = f"is {' or '.join(sorted(now))}, was {' or '.join(sorted(was))}"
         yield Change(Kind.BREAKING, code(path), what)
+    nested, nested_now = (len(_select(values, dict)) + len(_select(values, list)) for values in (before, after))
+    nulls = sum(value is None for value in after) - sum(value is None for value in before)
+    if nested_now < nested and nulls > max(0, len(after) - len(before)):  # who reads a part of it, fails
+        what = "is null in some items" if nested_now else f"is null, was {' or '.join(sorted(was))}"
+        yield Change(Kind.BREAKING, code(path), what)
     objects, objects_now = _select(before, dict), _select(after, dict)
     if objects and objects_now:
         for name in sorted({name for value in objects + objects_now for name in value}):
             yield from _field_changes(objects, objects_now, name, f"{path}.{name}" if path else name)
     items, items_now = ([item for value in _select(values, list) for item in value] for values in (before, after))
-    if items and items_now:
+    if path == CONTENTS:
+        for one, other in zip(items, items_now, strict=False):
+            yield from _shape_changes([one], [other], f"{path}[]")
+    elif items and items_now:
         yield from _shape_changes(items, items_now, f"{path}[]")
 
 
 def _field_changes(before: list[dict[str, Any]], after: list[dict[str, Any]], name: str, path: str) -> Iterator[Change]:
     had = [value[name] for value in before if name in value]
     has = [value[name] for value in after if name in value]
+    values = format_texts(*(one[0] if one else None for one in (had, has))) if _is_text(path) else ""
     if not had:
-        yield Change(Kind.COMPATIBLE, code(path), "is new")
+        yield Change(Kind.COMPATIBLE, code(path), "is new", values)
         return
     lost = (len(after) - len(has)) - (len(before) - len(had))
     if lost > max(0, len(after) - len(before)):
-        yield Change(Kind.BREAKING, code(path), "is gone from some items" if has else "is gone")
+        yield Change(Kind.BREAKING, code(path), "is gone from some items" if has else "is gone", values)
     yield from _shape_changes(had, has, path)
 
 
@@ -115,7 +142,9 @@ def _select(values: list[Any], kind: type) -> list[Any]:
 def _value_changes(before: Any, after: Any, path: str) -> Iterator[Change]:
     if are_equal(before, after):
         return
-    if MASK in (before, after):
+    if after == MASK and (isinstance(before, dict | list) or path in WHOLE | PROMISED):
+        yield Change(Kind.BREAKING, code(path), "is now volatile, so nothing in it is checked")
+    elif MASK in (before, after):
         yield Change(Kind.VALUE, code(path), "is now volatile" if after == MASK else "is no longer volatile")
     elif isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
@@ -125,10 +154,53 @@ def _value_changes(before: Any, after: Any, path: str) -> Iterator[Change]:
             else:
                 yield Change(Kind.VALUE, code(inner), "is in other items than before")
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _list_changes(before, after, path)
+        yield from (_content_changes if path == CONTENTS else _list_changes)(before, after, path)
     else:
-        kind = Kind.BREAKING if path in PROMISED else Kind.VALUE
-        yield Change(kind, code(path), "changed", f"{format_value(before)} → {format_value(after)}")
+        yield _describe_value(before, after, path)
+
+
+def _is_text(path: str) -> bool:
+    """Return whether the whole text is shown. In a list of components, it is a description."""
+    return path.removeprefix("[].") in TEXTS
+
+
+def component_changes(before: Any, after: Any) -> Iterator[Change]:
+    """Yield the differences of what a list says of its components, or a server of itself."""
+    texts = {code(prefix + name) for name in TEXTS for prefix in ("", "[].")}
+    for change in document_changes(before, after):
+        yield replace(change, kind=Kind.DESCRIPTION) if change.thing in texts else change
+
+
+def _describe_value(before: Any, after: Any, path: str) -> Change:
+    """Return the change of a value without parts."""
+    values = format_texts(before, after) if _is_text(path) else f"{format_value(before)} → {format_value(after)}"
+    parent, _, name = path.removeprefix("[].").rpartition(".")
+    if parent == "annotations" and name in HINTS:
+        was, now = (value if isinstance(value, bool) else HINTS[name] for value in (before, after))
+        if was != now == HINTS[name]:  # a client that called it without asking did not expect that
+            return Change(Kind.BREAKING, code(path), "became more dangerous", values)
+    if path.startswith("contents[].large.shape.") and _breaks_shape(before, after):
+        return Change(Kind.BREAKING, code(path), "has other types", values)
+    return Change(Kind.BREAKING if path in PROMISED else Kind.VALUE, code(path), "changed", values)
+
+
+def _breaks_shape(before: str, after: str) -> bool:
+    """Return whether values of a large content have a new type, or are now null instead of nested."""
+    was, now = (set(types.split(" or ")) for types in (before, after))
+    return bool(now - was - {"null"}) or ("null" in now - was and bool((was - now) & {"object", "array"}))
+
+
+def _content_changes(before: list[Any], after: list[Any], path: str) -> Iterator[Change]:
+    """Compare each content with the one at the same position, because that is how clients take them."""
+    if len(before) != len(after):
+        more = len(after) > len(before)
+        kind, what = (Kind.COMPATIBLE, "has more items") if more else (Kind.BREAKING, "has fewer items")
+        yield Change(kind, code(path), what, f"{len(before)} → {len(after)}")
+    was, now = list(map(to_text, before)), list(map(to_text, after))
+    if any(text in now and now[at : at + 1] != [text] for at, text in enumerate(was)):
+        yield Change(Kind.BREAKING, code(path), "has its items at other positions")
+    for old, new in zip(before, after, strict=False):
+        yield from _value_changes(old, new, f"{path}[]")
 
 
 def _list_changes(before: list[Any], after: list[Any], path: str) -> Iterator[Change]:
@@ -185,9 +257,13 @@ def schema_changes(before: Schema, after: Schema, direction: Direction, path: st
     before, after = _read_schema(before), _read_schema(after)
     thing = f"{direction.noun} {code(path)}" if path else f"{direction.noun}s"
     for note in NOTES:
-        if not are_equal(before.get(note), after.get(note)):
-            values = f"{format_value(before.get(note))} → {format_value(after.get(note))}"
-            yield Change(Kind.VALUE, thing, f"has another {note}", values)
+        one, other = before.get(note), after.get(note)
+        if not are_equal(one, other):
+            if note in TEXTS:
+                yield Change(Kind.DESCRIPTION, thing, f"has another {note}", format_texts(one, other))
+            else:
+                values = f"{format_value(one)} → {format_value(other)}"
+                yield Change(Kind.VALUE, thing, f"has another {note}", values)
     was, now = _by_type(before), _by_type(after)
     for kind in [kind for kind in was if not _allows(now, kind)]:
         yield Change(direction.narrower, thing, f"can no longer be {code(kind)}")
@@ -323,10 +399,11 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
     for name in sorted(base.tools.keys() & head.tools.keys()):
         yield name, "", _tool_changes(*(_without_uris(contract.tools[name], contract) for contract in (base, head)))
     for name in sorted(prompts[0].keys() & prompts[1].keys()):
-        yield name, "prompts/list", _tool_changes(prompts[0][name], prompts[1][name])
+        yield name, "prompts/list", _prompt_changes(prompts[0][name], prompts[1][name])
     for name in sorted(base.others.keys() | head.others.keys()):
         directory, _, golden = name.rpartition("/")
-        yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, _answer_changes)
+        changes = component_changes if directory == "discovery" else _answer_changes
+        yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, changes)
     for world in sorted((base.worlds ^ head.worlds) - {HOME}):  # clients see no difference
         words = Words(f"the world {code(world)}", "is now checked", "is no longer checked", Kind.VALUE)
         was, now = (world if world in contract.worlds else None for contract in (base, head))
@@ -336,7 +413,7 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
 def _compare_resource(uri: str, base: Contract, head: Contract) -> Iterator[tuple[str, str, Iterator[Change]]]:
     before, after = base.resources[uri], head.resources[uri]
     columns = before.keys() & after.keys()  # clients do not see columns that were added or removed
-    yield uri, "inventory", document_changes(*({name: row[name] for name in columns} for row in (before, after)))
+    yield uri, "inventory", component_changes(*({name: row[name] for name in columns} for row in (before, after)))
     for label in base.listings:
         was, now = (contract.listings[label].get(uri) for contract in (base, head))
         yield uri, label, _compare(was, now, Words("the entry"))
@@ -344,7 +421,7 @@ def _compare_resource(uri: str, base: Contract, head: Contract) -> Iterator[tupl
         yield uri, world, _compare(base.answer(uri, world), head.answer(uri, world), ANSWER, _answer_changes)
 
 
-def _compare(before: Any, after: Any, words: Words, changes: FindChanges = document_changes) -> Iterator[Change]:
+def _compare(before: Any, after: Any, words: Words, changes: FindChanges = component_changes) -> Iterator[Change]:
     """Yield the changes of a thing that one of the revisions can lack."""
     if before is not None and after is not None:
         yield from changes(before, after)
@@ -367,7 +444,8 @@ def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
 
 def _in_one_form(before: Any, after: Any) -> tuple[Any, Any]:
     """Return two answers with each content by its shape and hash if one of them is too large to be pinned in full."""
-    pairs = [(golden.get("contents") if isinstance(golden, dict) else None) or [] for golden in (before, after)]
+    found = [golden.get(CONTENTS) if isinstance(golden, dict) else None for golden in (before, after)]
+    pairs = [contents if isinstance(contents, list) else [] for contents in found]
     large = [any("large" in content for content in contents) for contents in zip(*pairs, strict=False)]
     if not any(large):
         return before, after
@@ -375,7 +453,7 @@ def _in_one_form(before: Any, after: Any) -> tuple[Any, Any]:
         [summarize(one) if at < len(large) and large[at] else one for at, one in enumerate(contents)]
         for contents in pairs
     ]
-    return before | {"contents": forms[0]}, after | {"contents": forms[1]}
+    return before | {CONTENTS: forms[0]}, after | {CONTENTS: forms[1]}
 
 
 def _documents(golden: Any) -> list[Any]:
@@ -395,9 +473,18 @@ def _without_uris(tool: dict[str, Any], contract: Contract) -> dict[str, Any]:
     return {**tool, "description": "\n".join(kept)}
 
 
+def _prompt_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
+    yield from _tool_changes(before, after)
+    was, now = (list(prompt["inputSchema"]["properties"]) for prompt in (before, after))
+    kept = [name for name in was if name in now]
+    if now[: len(kept)] != kept:  # clients with slash commands take the arguments by position
+        values = " → ".join(", ".join(map(code, names)) for names in (was, now))
+        yield Change(Kind.BREAKING, "the arguments", "are at other positions", values)
+
+
 def _tool_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
     was, now = ({name: value for name, value in tool.items() if name not in SCHEMAS} for tool in (before, after))
-    yield from document_changes(was, now)
+    yield from component_changes(was, now)
     for name, direction in SCHEMAS.items():
         changes = partial(schema_changes, direction=direction)
         yield from _compare(before.get(name), after.get(name), Words(code(name)), changes)

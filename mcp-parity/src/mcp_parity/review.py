@@ -4,33 +4,45 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import replace
-from fnmatch import fnmatchcase
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from mcp_parity.comparison import Change, Finding, Kind, code
+from mcp_parity.comparison import TO_READ, Change, Finding, Kind, code
 from mcp_parity.revisions import Contract
 from mcp_parity.values import are_equal, make_visible
 
 
-def read_announced(changelog: str) -> set[str]:
-    """Return the names in backticks in the entries under `### Breaking` of the section [Unreleased]."""
+def read_entries(changelog: str) -> dict[str, set[str]]:
+    """Return the names in backticks of each entry under `### Breaking` of [Unreleased], by its words."""
     text = re.sub(r"<!--.*?-->|^```.*?^```", "", changelog, flags=re.DOTALL | re.MULTILINE)
     unreleased = _below(r"## \[Unreleased\][^\n]*", r"##? ", text)
     breaking = _below(r"### Breaking *", r"#{1,3} ", unreleased)
     entries = re.findall(r"^[-*] .*(?:\n(?![-*] |\n).*)*", breaking, re.MULTILINE)
-    return {name for entry in entries for name in re.findall(r"`([^`\n]+)`", entry)}
+    return {" ".join(entry.split()): set(re.findall(r"`([^`\n]+)`", entry)) for entry in entries}
 
 
-def find_unannounced(subjects: Iterable[str], changelog: str) -> list[str]:
-    """Return the subjects that no entry names. A name can be a pattern: `shop://item/*` or `shop://item/{id}`."""
-    announced = read_announced(changelog)
-    patterns = [re.sub(r"\{[^}]*\}", "*", name) for name in announced if "://" in name]
+def find_unannounced(subjects: Iterable[str], before: str, after: str) -> list[str]:
+    """Return the subjects that no entry names which is new or changed in the changelog `after`.
+
+    A name can be a pattern: `shop://item/*` or `shop://item/{id}`.
+    """
+    known = read_entries(before)  # they announced earlier changes
+    announced = {name for entry, names in read_entries(after).items() if entry not in known for name in names}
+    patterns = [_to_pattern(name) for name in announced if "://" in name]
     return sorted(
-        one for one in subjects if one not in announced and not any(fnmatchcase(one, pattern) for pattern in patterns)
+        one for one in subjects if one not in announced and not any(pattern.fullmatch(one) for pattern in patterns)
     )
+
+
+def _to_pattern(name: str) -> re.Pattern[str]:
+    """Return what a name matches. `*` and variables stand for a part of one segment, `{?…}` for any query or none."""
+    parts = re.split(r"(\{[^}]*\}|\*)", name)
+    return re.compile("".join(_write_part(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)))
+
+
+def _write_part(part: str) -> str:
+    return r"(?:\{?[?&].*)?" if part[1:2] in ("?", "&") else "[^/?]*"
 
 
 def _below(heading: str, end: str, text: str) -> str:
@@ -67,13 +79,13 @@ def group_findings(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def write_verdict(groups: dict[str, list[Finding]], unannounced: list[str], changelog: str) -> str:
-    """Return one line: whether a breaking change is not announced."""
+    """Return one line: whether a breaking change is not announced, and whether descriptions changed."""
     if unannounced:
         names = _name_some(unannounced)
-        return f"**Do not merge yet:** no entry under `### Breaking` of [Unreleased] in {changelog} names {names}."
-    if any(worst(group) is Kind.BREAKING for group in groups.values()):
-        return f"{changelog} announces all breaking changes."
-    return "No breaking changes."
+        return f"**Do not merge yet:** no new entry under `### Breaking` of [Unreleased] in {changelog} names {names}."
+    kinds = {finding.change.kind for group in groups.values() for finding in group}
+    verdict = f"{changelog} announces all breaking changes." if Kind.BREAKING in kinds else "No breaking changes."
+    return verdict + (" Read the changed descriptions." if Kind.DESCRIPTION in kinds else "")
 
 
 def _name_some(names: list[str]) -> str:
@@ -144,7 +156,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
         names += f"<li>… and {len(unannounced) - MOST_NAMED} more</li>"
     return (
         f'<section class="banner"><h2>Breaking changes that are not announced: {len(unannounced)}</h2>'
-        f"<p>Name them under <code>### Breaking</code> of [Unreleased] in {_text(changelog)}.</p>"
+        f"<p>Name them in a new entry under <code>### Breaking</code> of [Unreleased] in {_text(changelog)}.</p>"
         f"<ul>{names}</ul></section>"
     )
 
@@ -152,7 +164,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
 def _join_alike(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
     """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
 
-    Values may differ, unless a change is breaking.
+    Values may differ, unless a person must read them.
     """
     merged: dict[object, list[str]] = {}
     for subject, group in groups.items():
@@ -166,10 +178,10 @@ def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Cont
     """Return the changes that all subjects of the group have, and the diffs of each."""
     [subject, *more], [group, *_] = groups, groups.values()
     kind = worst(group)
-    opened = " open" if kind is Kind.BREAKING else ""
+    opened = " open" if kind in TO_READ else ""
     changes: dict[Change, list[str]] = {}
     for finding in sorted(group, key=lambda finding: list(Kind).index(finding.change.kind)):
-        change = replace(finding.change, values="") if more else finding.change
+        change = finding.change.generalize() if more else finding.change
         changes.setdefault(change, []).append(finding.where)
     lines = "".join(_write_line(change, places, kind) for change, places in changes.items())
     first, *others = [_words(change) for change in changes]
@@ -228,7 +240,7 @@ def _to_lines(golden: Any) -> str:
 def _find_images(text: str) -> list[tuple[str, str]]:
     golden = json.loads(text) if text else {}
     contents = (golden.get("contents") if isinstance(golden, dict) else None) or []
-    blobs = ((one.get("mime_type"), one.get("blob", {})) for one in contents)
+    blobs = ((str(one.get("mime_type")), one.get("blob", {})) for one in contents if isinstance(one, dict))
     return [(mime_type, blob["image"]) for mime_type, blob in blobs if isinstance(blob, dict) and "image" in blob]
 
 

@@ -15,6 +15,7 @@ from mcp_parity.settings import Names, parse_rows
 
 # The files that can configure pytest, in the order in which it looks for them in each directory.
 NAMES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+IF_SHALLOW = "If the clone is shallow, run git fetch --unshallow, or set fetch-depth: 0 in the workflow"
 _TABLES = {"pyproject.toml": ("tool", "pytest"), "setup.cfg": ("tool:pytest",)}
 
 
@@ -25,7 +26,7 @@ class Unreadable(Exception):
 LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("resources/templates/list", "uriTemplate")}
 # The forms of goldens: a type, one of several, a list of one form, or an object; `*` stands for all of its fields.
 _NULL = type(None)  # also of what is missing
-ANSWER = (list, {"contents": ([dict], _NULL), "resource": (dict, _NULL), "tool": (dict, _NULL)})
+ANSWER = (list, {"contents": ([(dict, str)], str, _NULL), "resource": (dict, _NULL), "tool": (dict, _NULL)})
 FORMS: dict[str, Any] = {f"discovery/{name}.json": [{key: str}] for name, (_, key) in LISTINGS.items()} | {
     "discovery/tools.json": [{"name": str, "description": (str, _NULL)}],
     "discovery/prompts.json": [{"name": str, "arguments": ([{"name": str}], _NULL)}],
@@ -134,14 +135,31 @@ class Revision:
         return rows
 
 
-def read_revision(name: str, given: Places) -> Revision:
-    """Read a revision of this directory's repository. Its configuration names the places that are not given."""
-    tree = _git("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}", about=name).decode().strip()
+def find_merge_base(base: str, head: str) -> tuple[str, str]:
+    """Return a name for the commit from which the head's branch started, and its hash."""
+    commits = [_find_commit(name, about=name) for name in (base, head)]
+    lacking = f"there is no merge base. {IF_SHALLOW}. Else add --exact to compare with {base} itself"
+    found = _git("merge-base", *commits, about=f"{base}...{head}", lacking=lacking).decode().strip()
+    return (base if found == commits[0] else f"the merge base of {base} and {head}"), found
+
+
+def read_revision(name: str, given: Places, commit: str = "") -> Revision:
+    """Read a revision of this directory's repository. Its configuration names the places that are not given.
+
+    `commit` is the one to read if the name is only for messages.
+    """
+    tree = _find_commit(commit or name, about=name)
     here = PurePosixPath(_git("rev-parse", "--show-prefix", about=name).decode(errors="replace").rstrip("\n"))
     paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
     found = {} if given.golden and given.rows else _read_files(tree, paths, name)
     places = find_places({path: found[path] for path in paths if path in found}, given, name)
     return Revision(name, _read_files(tree, [places.golden, places.rows, places.changelog], name), places, tree)
+
+
+def _find_commit(revision: str, *, about: str) -> str:
+    return (
+        _git("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}", about=about).decode().strip()
+    )
 
 
 def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
@@ -158,14 +176,15 @@ def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
     return files
 
 
-def _git(*arguments: str, about: str, stdin: bytes = b"") -> bytes:
+def _git(*arguments: str, about: str, stdin: bytes = b"", lacking: str = f"no such commit. {IF_SHALLOW}") -> bytes:
+    """Return what git prints. `lacking` is the reason for a failure for which git gives none."""
     command = ["git", *arguments]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, check=True)  # noqa: S603 - git, and no shell
     except FileNotFoundError as error:
         raise Unreadable("git is not installed") from error
     except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode(errors="replace").strip().partition("\n")[0] or "no such commit"
+        reason = error.stderr.decode(errors="replace").strip().partition("\n")[0] or lacking
         raise Unreadable(f"git cannot read {about!r}: {reason}") from error
     return done.stdout
 
@@ -222,9 +241,12 @@ def read_contract(revision: Revision) -> Contract:
 
 
 def _to_schema(prompt: dict[str, Any]) -> dict[str, Any]:
-    """Return a prompt with the arguments in the form of a tool's, so that they are compared alike."""
+    """Return a prompt with the arguments in the form of a tool's, in their order, so that they are compared alike."""
     arguments = {one["name"]: one for one in prompt.get("arguments") or []}
-    properties = {name: {"description": one.get("description")} for name, one in arguments.items()}
+    properties = {
+        name: {key: value for key, value in one.items() if key not in ("name", "required")}
+        for name, one in arguments.items()
+    }
     schema = {"properties": properties, "required": [name for name, one in arguments.items() if one.get("required")]}
     return {name: value for name, value in prompt.items() if name != "arguments"} | {"inputSchema": schema}
 

@@ -100,18 +100,17 @@ def describe(differences: list[Difference], one: str, other: str) -> str:
     """Return a line for each difference. `one` and `other` say where the values are from."""
     lines = []
     for path, left, right in differences[:_MOST_LINES]:
-        was, now = _show(left, right)
+        was, now = show_both(left, right, _LONGEST_VALUE if MISSING not in (left, right) else _LONGEST_ITEM)
         lines.append(f"  {path or 'the whole value'}: {one}: {was}; {other}: {now}")
     more = [f"  … and {len(differences) - _MOST_LINES} more differences"] if len(differences) > _MOST_LINES else []
     return "\n".join(lines + more)
 
 
-def _show(one: Any, other: Any) -> tuple[str, str]:
+def show_both(one: Any, other: Any, longest: int) -> tuple[str, str]:
     """Return both values as short texts. What long texts have in common at their start is left out."""
     texts = ["nothing" if value is MISSING else json.dumps(value, ensure_ascii=True) for value in (one, other)]
     same = next((at for at, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0)
     start = same - _BEFORE if same > _LONGEST_VALUE - _BEFORE else 0
-    longest = _LONGEST_VALUE if MISSING not in (one, other) else _LONGEST_ITEM
     was, now = (cut(f"…{text[start:]}" if start else text, longest) for text in texts)
     return was, now
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from secrets import randbits
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import (
@@ -136,12 +137,34 @@ _POSTGRESQL_WRITE = _prepare(
 _BATCH = 1000
 _INDEXED = {"reference_id", "title", "description"}
 _VERSION_7, _VARIANT, _LOW_BITS = 7 << 76, 2 << 62, (1 << 62) - 1
+_RANDOM_BITS = 74
+_ALL_RANDOM, _STEP = (1 << _RANDOM_BITS) - 1, (1 << 32) - 1
+
+
+class IdNumbers:
+    """Makes the milliseconds and the random bits of IDs as one number of 122 bits, always a larger one."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+
+    def make(self) -> int:
+        random = randbits(_RANDOM_BITS - 1)  # a bit less than there is room for, so that counting up does not end it
+        with self._lock:
+            now = time.time_ns() // 1_000_000 << _RANDOM_BITS | random
+            # not the next number: a process that was forked would make the same one
+            self._last = max(now, self._last + 1 + (random & _STEP))
+            return self._last
+
+
+_numbers = IdNumbers()
 
 
 def new_id() -> str:
-    """Return a new UUID of version 7 (RFC 9562). Later ones sort later, so new rows come last in a list."""
-    milliseconds, random = time.time_ns() // 1_000_000, randbits(74)
-    number = milliseconds << 80 | _VERSION_7 | random >> 62 << 64 | _VARIANT | random & _LOW_BITS
+    """Return a new UUID of version 7 (RFC 9562). Those of one process sort in their order, so new rows come last."""
+    made = _numbers.make()
+    random = made & _ALL_RANDOM
+    number = made >> _RANDOM_BITS << 80 | _VERSION_7 | random >> 62 << 64 | _VARIANT | random & _LOW_BITS
     digits = f"{number:032x}"  # an import makes millions, and uuid.UUID takes three times as long
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

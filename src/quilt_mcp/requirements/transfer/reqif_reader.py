@@ -3,18 +3,29 @@
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 from quilt_mcp.requirements import model
-from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, PARENTS, RELATIONSHIP_TYPES, REQUIREMENT_TYPES
+from quilt_mcp.requirements.model import (
+    ACCEPTANCE_CRITERIA,
+    BY_NAME,
+    PARENTS,
+    RELATIONSHIP_TYPES,
+    REQUIREMENT,
+    REQUIREMENT_TYPES,
+    USER_STORY,
+)
 from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
 from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
 from quilt_mcp.requirements.transfer.reqif_structure import Structure, find_ends
 from quilt_mcp.requirements.transfer.reqif_xml import (
     CHAPTERS,
+    DELETED,
     PACKED,
+    PRIORITY,
     REFERENCES,
+    STATUSES,
     TEXTS,
     TITLES,
     Element,
@@ -35,6 +46,12 @@ _UNPLACED = "Objects without a specification"
 _SEPARATOR = " / "
 # the types that every database starts with; a record of one would replace its description
 _KNOWN = {*REQUIREMENT_TYPES, *RELATIONSHIP_TYPES}
+_TRUE = {"true", "1", "yes"}
+_GIVEN_UP = {
+    "obsolete", "deleted", "removed", "cancelled", "canceled", "rejected", "withdrawn", "retired", "deprecated",
+    "superseded",
+}  # fmt: skip
+_PRIORITIES = {**model.PRIORITIES, **{str(number): number for number in model.PRIORITIES.values()}}
 
 
 class ReqifReader:
@@ -134,6 +151,8 @@ class _Objects:
         if not {source, target} <= self._structure.objects.keys():
             name = self._structure.kind_of(element).name or type_id
             self._skipped[f"relation {shorten(name)} to an object that the file does not have"] += 1
+        elif _is_deleted(name_values(self._structure.read_named(element, Counter()))):
+            self._skipped[f"deleted relation {shorten(self._structure.kind_of(element).name or type_id)}"] += 1
         elif self._structure.relates_criteria(type_id):
             pass  # which the requirements say
         elif {self._structure.kind_of_object(end) for end in (source, target)} == {"requirement"}:
@@ -218,12 +237,17 @@ class _Objects:
         """Return the fields that are attributes. A field that the type has and the object does not is None."""
         names = self._structure.fields_of_type(type_id, kind)
         fields: dict[str, object] = dict.fromkeys(names.values())
+        is_deleted = False
         for reference, value in self._structure.read_values(element, self._skipped):
+            name = self._structure.kind_of(element).attributes.get(reference, reference)
             if reference in names:
                 fields[names[reference]] = value
+            elif "status" in fields and _is_deleted({name.casefold(): value}):  # another tool added this
+                is_deleted = True
             else:
-                name = self._structure.kind_of(element).attributes.get(reference, reference)
                 self._skipped[f"attribute {shorten(name)} of {kind}"] += 1
+        if is_deleted:
+            fields["status"] = BY_NAME[kind].statuses[-1]
         packed = fields.pop(PACKED, None)
         if packed:
             self._unpack(element.line, fields, str(packed))
@@ -262,8 +286,11 @@ class _Objects:
             title = f"…{title[1 - model.TITLE_LENGTH :]}"
         fields: dict[str, object] = {"kind": "user_story", "id": self._make_id(identifier), "title": title}
         values = self._structure.read_named(element, self._skipped)
-        heading = choose((*CHAPTERS, *TITLES), name_values(values))
-        rest = _list_rest(element, values, {heading or "LONG-NAME", "DESC"})
+        named = name_values(values)
+        heading = choose((*CHAPTERS, *TITLES), named)
+        plan, used = _read_plan(USER_STORY, named)
+        rest = _list_rest(element, values, {heading or "LONG-NAME", "DESC"} | used)
+        fields |= plan
         fields["description"] = _join(_find_text(element, "DESC"), rest)
         fields["epic_id"] = self._find_epic(place, element.line)
         self._add(element.line, fields)
@@ -272,10 +299,13 @@ class _Objects:
         kind, values = self._structure.kind_of(element), self._structure.read_named(element, self._skipped)
         named = name_values(values)
         heading, body, reference = (choose(names, named) for names in ((*CHAPTERS, *TITLES), TEXTS, REFERENCES))
-        used = {heading or "LONG-NAME", body or "DESC"}
+        plan, used = _read_plan(REQUIREMENT, named)
+        if not body and self._structure.has_only_struck_text(element):
+            plan["status"] = REQUIREMENT.statuses[-1]
+        used |= {heading or "LONG-NAME", body or "DESC"}
         text = named.get(body) or _find_text(element, "DESC")
         title, text = _split_title(named.get(heading) or _find_text(element, "LONG-NAME") or text or identifier, text)
-        fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title}
+        fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title, **plan}
         if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "").strip()):
             fields["reference_id"] = named[reference].strip()
             used.add(reference)
@@ -326,6 +356,31 @@ class _Objects:
         if (kind, name) not in self._named and name not in _KNOWN:
             self._named.add((kind, name))
             self._add(line, {"kind": kind, "name": name, "description": description or None})
+
+
+def _is_deleted(named: Mapping[str, str]) -> bool:
+    return any(named.get(name, "").casefold() in _TRUE for name in DELETED)
+
+
+def _read_plan(kind: model.Kind, named: Mapping[str, str]) -> tuple[dict[str, object], set[str]]:
+    """Return the status and the priority of an object, and the names of the attributes that they repeat exactly.
+
+    What is deleted, or has a status that means it, gets the last status, so that it is not counted as planned work.
+    """
+    fields: dict[str, object] = {}
+    used: set[str] = set()
+    written = {name: named.get(name, "").casefold() for name in STATUSES}
+    is_given_up = _is_deleted(named) or any(one in _GIVEN_UP for one in written.values())
+    allowed = {one.casefold(): one for one in kind.statuses}
+    known = [allowed[one] for one in written.values() if one in allowed]
+    if is_given_up or known:
+        status = kind.statuses[-1] if is_given_up else known[0]
+        fields["status"] = status
+        used = {name for name, one in written.items() if one == status.casefold()}
+    if (priority := named.get(PRIORITY, "").casefold()) in _PRIORITIES:
+        fields["priority"] = _PRIORITIES[priority]
+        used.add(PRIORITY)
+    return fields, used
 
 
 def _find_text(element: Element, name: str) -> str:

@@ -16,6 +16,7 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     OWN,
     PACKED,
     SPECIFICATION,
+    STRUCK,
     TEXTS,
     TITLES,
     Element,
@@ -55,9 +56,11 @@ class Kind(NamedTuple):
     description: str
     attributes: dict[str, str]
     """The names of its attributes, by identifier."""
+    defaults: frozenset[str]
+    """The identifiers of the attributes that have a default value."""
 
 
-_UNKNOWN = Kind("", "", {})
+_UNKNOWN = Kind("", "", {}, frozenset())
 
 
 @dataclass
@@ -148,6 +151,7 @@ class Structure:
             case "SPEC-OBJECT":
                 self._add_object(element)
             case "SPEC-RELATION":
+                self._note_defaults(element)
                 self._add_criterion(element)
             case name if name in _TYPES:
                 self._add_type(element)
@@ -265,8 +269,20 @@ class Structure:
         names = self.kind_of(element).attributes
         return [(names.get(key, key), trim(value)) for key, value in self.read_values(element, skipped)]
 
+    def has_only_struck_text(self, element: Element) -> bool:
+        """Return whether an object without a text has one in the file, of which all is struck through."""
+        names = self.kind_of(element).attributes
+        skipped: Counter[str] = Counter()
+        for one in element.inside("VALUES"):
+            reference = one.refer("DEFINITION")
+            if names.get(reference, reference).casefold() in TEXTS:
+                self._read_value(one, skipped)
+        return skipped[STRUCK] > 0
+
     def _read_value(self, value: Element, skipped: Counter[str]) -> str:
         if value.name == "ATTRIBUTE-VALUE-XHTML":
+            if value.find("THE-ORIGINAL-VALUE"):  # another tool dropped formatting, such as struck-through text
+                skipped["original of a simplified text"] += 1
             text = value.find("THE-VALUE")
             return read_xhtml(text, skipped) if text else ""
         if value.name == "ATTRIBUTE-VALUE-ENUMERATION":
@@ -303,6 +319,7 @@ class Structure:
         if element.find("ALTERNATIVE-ID"):
             self.skipped["ALTERNATIVE-ID"] += 1
         self.objects[identifier] = Found(sys.intern(type_id), element.line)
+        self._note_defaults(element)
         if own := self.find_own_kind(type_id):
             if not identifier.startswith(f"{own}-"):
                 self._note_key(identifier, element, type_id, own)
@@ -312,6 +329,12 @@ class Structure:
         if fold(name) in RECORDS.keys() - _REQUIREMENTS:
             self.skipped[f"kind {shorten(name)}: it has the name of one of ours, but not its attributes"] += 1
 
+    def _note_defaults(self, element: Element) -> None:
+        """Count the objects or relations that have no value where their type has a default value."""
+        kind = self.kind_of(element)
+        for lacking in sorted(kind.defaults - {one.refer("DEFINITION") for one in element.inside("VALUES")}):
+            self.skipped[f"default value of the attribute {shorten(kind.attributes[lacking])}"] += 1
+
     def _note_key(self, identifier: str, element: Element, type_id: str, kind: str) -> None:
         fields = self.fields_of_type(type_id, kind)
         values = {fields.get(reference): value for reference, value in self.read_values(element, Counter())}
@@ -320,7 +343,7 @@ class Structure:
 
     def _note_heading(self, identifier: str, element: Element) -> None:
         named = name_values(self.read_named(element, Counter()))
-        if not choose(TEXTS, named):
+        if not choose(TEXTS, named) and (choose(CHAPTERS, named) or not self.has_only_struck_text(element)):
             title = named.get(choose((*CHAPTERS, *TITLES), named)) or _find_name(element) or identifier
             self.headings[identifier] = " ".join(title.split())
             if choose(CHAPTERS, named):
@@ -332,14 +355,15 @@ class Structure:
             self.criteria[source] = target
 
     def _add_type(self, element: Element) -> None:
-        attributes = {}
+        attributes, defaults = {}, set()
         for one in element.inside("SPEC-ATTRIBUTES"):
             identifier = one.attributes.get("IDENTIFIER", "")
             attributes[identifier] = _find_name(one) or identifier
             if one.find("DEFAULT-VALUE"):
-                self.skipped[f"default value of the attribute {shorten(attributes[identifier])}"] += 1
+                defaults.add(identifier)
         name = _find_name(element) or element.attributes.get("IDENTIFIER", "")
-        self.kinds[self._identify(element)] = Kind(name, element.attributes.get("DESC", ""), attributes)
+        kind = Kind(name, element.attributes.get("DESC", ""), attributes, frozenset(defaults))
+        self.kinds[self._identify(element)] = kind
 
     def _add_options(self, element: Element) -> None:
         for one in element.inside("SPECIFIED-VALUES"):

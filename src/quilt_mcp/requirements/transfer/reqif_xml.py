@@ -185,6 +185,9 @@ _CELLS = {"td", "th"}
 _STARTS = re.compile(r"\t|- |  |-?\d+\. ")
 """After one of these, at the start of an item or between two cells, a paragraph begins on the same line."""
 _EMBEDDED = {"object": "data", "img": "src"}
+_DECORATED = re.compile(r"(?:^|;)\s*text-decoration(?:-line)?\s*:([^;]*)", re.IGNORECASE)
+_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+STRUCK = "deleted or struck-through text"
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
@@ -215,7 +218,11 @@ def unpack(fields: dict[str, object], packed: str) -> None:
 
 
 def read_xhtml(element: Element, skipped: Counter[str]) -> str:
-    """Return the text of XHTML. Blocks are separated by line breaks, and embedded objects are skipped."""
+    """Return the text of XHTML. Blocks are separated by line breaks.
+
+    Embedded objects are skipped, and what readers of the document do not take for its text: it is deleted, struck
+    through or hidden.
+    """
     parts: list[str] = []
     _collect(element, parts, skipped, is_literal=False)
     lines = "".join(parts).split("\n")
@@ -231,8 +238,9 @@ def trim(text: str) -> str:
 
 def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
     name, start = element.name.lower(), len(parts)
-    if name == "del":
-        skipped["deleted text"] += 1
+    if reason := _find_reason_to_skip(element):
+        skipped[reason] += 1
+        _separate(element, parts)
         return
     _note_object(element, skipped)
     _number_items(element)
@@ -252,6 +260,27 @@ def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_li
         parts[len(parts) - is_broken :] = ["\t"]
     if name in _BLOCKS:
         _break_line(parts)
+
+
+def _find_reason_to_skip(element: Element) -> str | None:
+    """Return why readers of the document do not take a text for a part of it; None if they do."""
+    name, style = element.name.lower(), element.attributes.get("style", "")
+    decorations = _DECORATED.findall(style)
+    is_struck = "line-through" in decorations[-1].lower() if decorations else name in {"s", "strike"}
+    reason = "hidden text" if _HIDDEN.search(style) else STRUCK if is_struck or name == "del" else None
+    return reason if reason and _has_text(element) else None
+
+
+def _separate(element: Element, parts: list[str]) -> None:
+    """Separate what is before an element from what is after it."""
+    if element.name.lower() in _CELLS:  # the next cell stays in its column
+        parts.append("\t")
+    elif any(one.name.lower() in _BLOCKS for one in (element, *element.elements)):
+        _break_line(parts)
+
+
+def _has_text(element: Element) -> bool:
+    return any(_has_text(one) if isinstance(one, Element) else one.strip() for one in element.content)
 
 
 def _number_items(element: Element) -> None:
@@ -321,6 +350,9 @@ CHAPTERS = ("reqif.chaptername", "object heading", "heading")
 TITLES = ("reqif.name", "title", "name", "summary", "object short text")
 TEXTS = ("reqif.text", "object text", "statement", "text", "description", "reqif.description")
 REFERENCES = ("reqif.foreignid", "uid", "id", "identifier")
+STATUSES = ("status", "state")
+PRIORITY = "priority"
+DELETED = ("reqif.foreigndeleted", "foreigndeleted", "is deleted", "deleted")
 """The names of attributes of other tools, in lower case. The first one with a value counts."""
 
 
