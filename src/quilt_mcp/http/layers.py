@@ -12,7 +12,7 @@ RateLimit               429 for a caller that sends too many requests
 StreamLimit             429 for a caller that has too many streams, or does not read them (SSE)
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
-HandleMessage           400 for a message that is nested too deeply or is not Unicode, a session id for a client that
+HandleMessage           400 for a message that is nested too deeply or is not UTF-8, a session id for a client that
                         shows MCP Apps, and the end of the work for a client that has left
 Direct                  answers reads (direct.py); the rest is FastMCP's
 """
