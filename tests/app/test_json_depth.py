@@ -26,8 +26,11 @@ from quilt_mcp.services.stack.session import StackSession
 from tests.support.silent_server import SilentServer
 
 DEEP = b"[" * 20_000
-TEXTS = st.text() | st.sampled_from(['"', "\\", '\\"', "[" * 150, "{" * 150, "]}" * 100])
+TEXTS = st.text() | st.sampled_from(['"', "\u2200", "\\", '\\"', "[" * 150, "{" * 150, "]}" * 100])
 VALUES = st.recursive(TEXTS | st.none(), lambda one: st.lists(one) | st.dictionaries(TEXTS, one), max_leaves=20)
+
+
+ENCODINGS = ["ascii", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
 
 
 HOSTILE = [
@@ -65,11 +68,11 @@ def measure(value: object) -> int:
         levels = [part for one in inner for part in (one.values() if isinstance(one, dict) else one)]
 
 
-@given(VALUES, st.integers(0, 250), st.sampled_from(["list", "object"]), st.sampled_from(["ascii", "utf-8"]))
+@given(VALUES, st.integers(0, 250), st.sampled_from(["list", "object"]), st.sampled_from(ENCODINGS))
 def test_the_depth_is_that_of_the_parsed_value(value: Any, around: int, kind: str, encoding: str) -> None:
     for _ in range(around):
         value = {"a[{": value, '"': 1} if kind == "object" else ["]}", value]
-    text = json.dumps(value, ensure_ascii=encoding == "ascii", indent=1).encode(errors="surrogatepass")
+    text = json.dumps(value, ensure_ascii=encoding == "ascii", indent=1).encode(encoding, "surrogatepass")
     assert is_nested_too_deeply(text) == (measure(value) > MAX_DEPTH)
 
 

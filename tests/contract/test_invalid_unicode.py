@@ -7,7 +7,10 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from mcp_types import INVALID_PARAMS, INVALID_REQUEST, ClientRequest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, ClientRequest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from quilt_mcp.app.message_text import find_refusal
 from quilt_mcp.server import create_server
@@ -61,7 +64,6 @@ def check_error(error: dict[str, Any], where: str) -> None:
         (rb'{"a": "\ud83d\ude00 \u00e9 \\ud800"}', None),
         ('{"a": "\U0001f600 é"}'.encode(), None),
         (rb'{"a": "\ud800"', None),
-        (b"\xff", None),
         (b"[" * 100_000 + rb'"\ud800"', None),
     ],
 )
@@ -86,6 +88,68 @@ def test_only_requests_are_answered(message: dict[str, Any], expected: tuple[obj
     assert refusal
     assert (refusal.request_id, refusal.is_request) == expected
     assert json.loads(refusal.to_error())["id"] == expected[0]
+
+
+FORALL = "\u2200"
+"""In UTF-16, its bytes contain the one of a quotation mark. A check that reads UTF-8 sees the beginning of a text."""
+ENCODINGS = ["utf-8-sig", *(f"utf-{size}{order}" for size in (16, 32) for order in ("", "-le", "-be"))]
+NOT_JSON = {b"\xff": "Byte 0", b'{"a\xe9': "Byte 3", b"[\x00]": "byte 0", b"\xef\xbb\xbf": "byte order mark"}
+
+
+@given(st.sampled_from(ENCODINGS), st.text(), st.integers(0, 250))
+def test_json_in_another_encoding_is_refused(encoding: str, text: str, depth: int) -> None:
+    message = ("[" * depth + json.dumps(FORALL + text, ensure_ascii=False) + "]" * depth).encode(encoding)
+    refusal = find_refusal(message)
+    assert refusal
+    assert (refusal.code, refusal.request_id, refusal.message) == (
+        PARSE_ERROR,
+        None,
+        "The message is not JSON in UTF-8.",
+    )
+
+
+@pytest.mark.parametrize(("message", "reason"), NOT_JSON.items())
+def test_bytes_that_are_no_json_are_refused_with_the_reason(message: bytes, reason: str) -> None:
+    refusal = find_refusal(message)
+    assert refusal
+    assert reason in (refusal.details or "")
+
+
+def check_parse_error(answer: dict[str, Any]) -> None:
+    error = answer["error"]
+    assert (answer["id"], error["code"], error["data"]["error"]) == (None, PARSE_ERROR, "InvalidUnicode")
+    assert error["data"]["suggested_actions"][0].startswith("Send UTF-8")
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS])
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_no_version_of_the_protocol_reads_another_encoding(transport: str, version: str) -> None:
+    """The parser of 2026-07-28 reads UTF-16 and UTF-32. The limit of levels and the check of texts did not."""
+    read = request("resources/read", uri=QUICK) if version in MODERN_PROTOCOL_VERSIONS else older("ping")
+    headers = read["headers"] | JSON_BODY | {"MCP-Protocol-Version": version}
+    deep = read["json"] | {"params": {"_meta": json.loads("[" * 250 + f'"{FORALL}"' + "]" * 250)}}
+    texts = [json.dumps(one, ensure_ascii=False) for one in (read["json"], {"a": HALF}, deep)]
+    bodies = [text.encode(encoding, "surrogatepass") for text in texts for encoding in ENCODINGS]
+    async with shop(transport=transport) as (client, _):
+        place = "/mcp" if transport == "http" else "/messages/?session_id=00000000-0000-0000-0000-000000000000"
+        for body in (*bodies, *NOT_JSON):
+            answer = await client.post(place, content=body, headers=headers)
+            assert answer.status_code == HTTPStatus.BAD_REQUEST, body[:40]
+            check_parse_error(answer.json())
+        if transport == "http":
+            assert (await client.post("/mcp", content=texts[0].encode(), headers=headers)).status_code == HTTPStatus.OK
+
+
+@pytest.mark.soak
+async def test_stdio_refuses_another_encoding_and_answers_what_follows() -> None:
+    ping = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "ping"})
+    async with serve_stdio() as server:
+        for encoding in ENCODINGS:
+            server.stdin.write(ping.encode(encoding) + b"\n")
+            check_parse_error(json.loads(await server.stdout.readline()))
+            assert (await server.ask("ping"))["result"] == {}
+        server.stdin.close()
+        assert (await server.end())[:2] == (0, "")
 
 
 @pytest.mark.soak
@@ -156,6 +220,7 @@ async def test_http_answers_each_request_with_its_id() -> None:
 async def test_http_answers_messages_that_are_no_valid_request() -> None:
     ids = (b"1.0", b"1.5", b"1e400", b"-1e2", b"NaN", b"null", b"true", b"[]", b"{}")
     odd = [
+        (rb'{"jsonrpc":"2.0","\u0069\u0064":1.5,"method":"ping"}', None, INVALID_REQUEST),
         *((b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % one, None, INVALID_REQUEST) for one in ids),
         (rb'{"jsonrpc":"2.0","method":"\ud800"}', None, INVALID_PARAMS),
         (b'{"id":5,"method":"\xff"}', 5, INVALID_PARAMS),

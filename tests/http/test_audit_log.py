@@ -101,6 +101,7 @@ CALLED = {"method": "tools/call", "name": "get_resource"}
 NOTICE = older("") | {"json": {"jsonrpc": "2.0", "method": "notifications/initialized"}}
 WROTE = ok(method="tools/call", name="workflow_create") | ANN_READS
 SURROGATE = rb'{"id": 1, "method": "tools/list", "x": "\ud800"}'
+UTF16, HANDSHAKE = '{"id": 1, "method": "tools/list"}'.encode("utf-16-le"), older("")["headers"]
 REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("a read", READ, is_ours()),
     ("a read of the older protocol", older("resources/read", uri="metadata://examples"), is_ours()),
@@ -121,6 +122,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("invalid parameters", older("resources/read", uri=[CANARY]), bad("InvalidArguments", method="resources/read")),
     ("no JSON", posted(f'{{"{CANARY}'.encode()), ANN_READS | bad("JSON-RPC -32700", 400)),
     ("deep JSON", posted(b"[" * 5000), bad("JSON-RPC -32700", 400, bytes_received=5000)),
+    ("UTF-16", posted(UTF16) | {"headers": HANDSHAKE}, bad("JSON-RPC -32700", 400, method=None)),
     ("half a surrogate pair", posted(SURROGATE), bad("JSON-RPC -32602", 400, method="tools/list")),
     ("another method in the header", with_headers(READ, {"Mcp-Method": "tools/list"}), bad("JSON-RPC -32020", 400)),
     ("a long body", posted(b" " * 20_000), ANN_READS | bad("HTTP 413", 413, "limit", method="resources/read")),

@@ -4,6 +4,9 @@ JSON can contain half of a surrogate pair (`"\ud800"`), and bytes can be somethi
 cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP. A request with
 an id such as 1.5 or null is a notification for it, and gets no answer: its client would wait.
 
+Some of its parsers read UTF-16, UTF-32 and a byte order mark, and others do not, depending on the version of the
+protocol. What is not UTF-8 is refused before all of them, and before any check here, because these checks read UTF-8.
+
 How deeply JSON is nested is measured before a parser reads it.
 
 Python's parser raises RecursionError for JSON with a thousand levels. On Python 3.11 the garbage collector can run at
@@ -13,6 +16,7 @@ to its pool.
 
 import json
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -29,19 +33,25 @@ _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def is_nested_too_deeply(text: bytes) -> bool:
-    """Return whether JSON in UTF-8 has more than 200 levels."""
+    """Return whether JSON has more than 200 levels, in any encoding that Python's parser detects."""
+    if (encoding := json.detect_encoding(text)) not in {"utf-8", "utf-8-sig"}:
+        text = text.decode(encoding, "replace").encode(errors="replace")
     if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return False
     brackets = _OTHERS.sub(b"", text)
     return any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
 
 
-_OTHER_ID = re.compile(rb'"id"\s*+:\s*+(?!"|-?\d++\s*+[,}])')
+_OTHER_ID = re.compile(rb'"(?:i|\\u0069)(?:d|\\u0064)"\s*+:\s*+(?!"|-?\d++\s*+[,}])')
 # A surrogate may be in the message: as an escape, which can also be half of a valid pair, or as bytes.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
 _SHOWN = 200
-_ADVICE = "Send UTF-8. Replace or remove each half of a surrogate pair (U+D800 to U+DFFF) and each invalid byte."
+_ADVICE = (
+    "Send UTF-8 without a byte order mark. Replace or remove each half of a surrogate pair (U+D800 to U+DFFF) and each "
+    "invalid byte."
+)
+_NOT_UTF8 = "The message is not JSON in UTF-8."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +86,31 @@ class Refusal:
 
 
 def find_refusal(message: bytes) -> Refusal | None:
-    """Return why a message is refused; None if it is not, or is not JSON.
+    """Return why a message is refused; None if it is not, or is UTF-8 that is not JSON.
 
     A notification with an invalid id stays one: some clients send `"id": null`.
     """
+    has_mark = message.startswith(BOM_UTF8)
+    if has_mark or 0 in message:  # JSON in UTF-16 or UTF-32 begins with an ASCII character, which has this byte
+        found = "starts with a byte order mark" if has_mark else "contains the byte 0, as UTF-16 and UTF-32 do"
+        return Refusal(PARSE_ERROR, _NOT_UTF8, f"It {found}.")
     if is_nested_too_deeply(message):
         text = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
         return Refusal(PARSE_ERROR, text)
     if message.lstrip(b" \t\r\n").startswith(b"["):
         return Refusal(INVALID_REQUEST, "Batches are not supported. Send each message on its own.")
-    if not (_SURROGATE.search(message) or _OTHER_ID.search(message)) and _is_utf8(message):
+    invalid = _find_invalid_byte(message)
+    if invalid is None and not (_SURROGATE.search(message) or _OTHER_ID.search(message)):
         return None
     try:
         text = message.decode("utf-8", "surrogateescape")  # each byte that is not UTF-8 becomes a surrogate
         decoded: object = json.loads(text, parse_int=lambda digits: int(digits[:1000]))  # Python refuses 5,000 digits
     except ValueError:
-        return None
+        return None if invalid is None else Refusal(PARSE_ERROR, _NOT_UTF8, f"Byte {invalid} is not valid UTF-8.")
+    return _check_fields(decoded)
+
+
+def _check_fields(decoded: object) -> Refusal | None:
     fields = decoded if isinstance(decoded, dict) else {}
     request_id = fields.get("id")
     is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
@@ -106,12 +125,12 @@ def find_refusal(message: bytes) -> Refusal | None:
     return None if is_answerable else Refusal(INVALID_REQUEST, "The id of a request must be a text or an integer.")
 
 
-def _is_utf8(message: bytes) -> bool:
+def _find_invalid_byte(message: bytes) -> int | None:
     try:
         message.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def _find_half(message: object) -> tuple[str, int] | None:

@@ -410,8 +410,8 @@ def _find(body: bytes, *keys: str) -> object:
     if not 0 < len(body) <= PARSED_BYTES or is_nested_too_deeply(body):
         return None
     try:
-        found: object = json.loads(body)
-    except (ValueError, RecursionError):  # UTF-16 can still be nested too deeply
+        found: object = json.loads(body.decode())  # of bytes it would also read UTF-16, which the server refuses
+    except ValueError:
         return None
     for key in keys:
         found = found.get(key) if isinstance(found, dict) else None

@@ -12,7 +12,7 @@ RateLimit               429 for a caller that sends too many requests
 StreamLimit             429 for a caller that has too many streams, or does not read them (SSE)
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
-HandleMessage           400 for a message that is nested too deeply, is not Unicode, or names an unknown version of the
+HandleMessage           400 for a message that is nested too deeply, is not UTF-8, or names an unknown version of the
                         protocol; a session id for a client that shows MCP Apps; the end of the work for a client that
                         has left; U+2028 and U+2029 escaped in JSON
 Direct                  answers reads (direct.py); the rest is FastMCP's

@@ -117,6 +117,7 @@ class Connection(H11Protocol):
         self._is_ending = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", JoinedWrites(cast("asyncio.Transport", transport))))
@@ -172,16 +173,20 @@ class Connection(H11Protocol):
         """End the connection after the request in progress, if any. uvicorn calls this when the server shuts down."""
         self._is_ending = True
         if not self.is_answering:
-            self.loop.call_later(self.limits.linger_seconds, self._close_if_idle)
+            self._linger_timer = self.loop.call_later(self.limits.linger_seconds, self._close_if_idle)
         elif IS_STREAM in self.cycle.scope:
             self.transport.close()
         else:
             super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End every timer. A timer holds the connection, with the head of its last request, until its time is over."""
         self._stop_head_timer()
         self._stop_read_timer()
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # uvicorn does this only for a connection without an error
 
     def _make_room(self, max_connections: int) -> None:
         """Close the connection that is idle for longest. Without an idle one, this connection uses the reserve."""

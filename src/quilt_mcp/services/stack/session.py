@@ -163,7 +163,7 @@ def _check_json(response: requests.Response) -> None:
             json.dumps(payload, ensure_ascii=False).encode()
     except requests.JSONDecodeError:
         return
-    except (ValueError, RecursionError) as error:  # UTF-16 can still be nested too deeply
+    except (ValueError, RecursionError) as error:  # the response can name an encoding that nothing detects
         details = type(error).__name__
         raise Unavailable("The Quilt stack did not return a valid response.", details=details) from None
 
