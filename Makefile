@@ -17,7 +17,7 @@ AGAIN := $(BIN)/pytest -n 0 -x -v --last-failed --last-failed-no-failures=none $
 THOROUGH := --hypothesis-profile=thorough
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
 PARITY_dev := -e './mcp-parity[test]'
-WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py
+WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py tests/view/test_view.py
 UPDATE := $(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update -m 'not install'
 GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
 
@@ -103,10 +103,14 @@ pictures: setup .venv/.installed-view ## Take the pictures of docs from the demo
 contract: setup ## Only the contract: both surfaces against the goldens
 	$(PARALLEL) $(CONTRACT)
 
-golden: setup ## Rewrite the goldens and verify them in a second run; read the diff before you commit
+golden: setup ## Rewrite the goldens and verify them in a second run, or only those of WORLDS="a b"; read the diff before you commit
+ifdef WORLDS
+	$(UPDATE) tests/contract/test_parity.py -k "$$(echo $(WORLDS) | sed 's/ / or /g')"
+else
 	GOLDEN_PART=home $(UPDATE) $(WITH_GOLDENS)
 	$(MAKE) --no-print-directory -j $(WORKERS) $(GOLDEN_PARTS)
 	$(PARALLEL) -q -m 'not install' $(WITH_GOLDENS)
+endif
 
 golden-part-%: # the worlds but home, in as many parts as there are workers
 	GOLDEN_PART=$*/$(WORKERS) $(UPDATE) tests/contract/test_parity.py
