@@ -115,7 +115,7 @@ NO_MESSAGES: list[tuple[bytes, int, int | None]] = [
 """Lines that are no message, with the code and the id of the error."""
 
 
-def test_a_line_that_is_no_message_gets_an_error() -> None:
+def test_a_line_that_is_not_a_message_gets_an_error() -> None:
     lines = [line for line, _, _ in NO_MESSAGES]
     valid = json.dumps(request("a\u2028b\u2029", "ping"), ensure_ascii=False).encode()
     ended = subprocess.run(
