@@ -5,14 +5,13 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from starlette.applications import Starlette
 
 from quilt_mcp.http.app import create_application
-from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.server import create_server, read_settings
 
 ISSUER, AUDIENCE = "https://id.example.com", "quilt-mcp"
 
 
 def create_app(public_key: str) -> Starlette:
-    settings = Settings(jwt_public_key=public_key, jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
+    settings = read_settings(jwt_public_key=public_key, jwt_issuer=ISSUER, jwt_audience=AUDIENCE)
     mcp = create_server(settings)
     return create_application(mcp, settings, transport="http", host="127.0.0.1", checks={}, direct=mcp.manager)
 

@@ -14,4 +14,4 @@ def __getattr__(name: str) -> str:
 
 
 # For Python callers who have no server, with the settings of the environment.
-default_app.register(lambda: App(import_module("quilt_mcp.settings").Settings()))
+default_app.register(lambda: App(import_module("quilt_mcp.server").read_settings()))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pydantic import ValidationError
 
 from quilt_mcp.app.home import NoHomeError
-from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
-from quilt_mcp.settings import Settings, describe_setting
+from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server, find_domains, settings_class
+from quilt_mcp.settings import TITLE, describe_setting
 
 
 def create_or_exit(create: Callable[[], QuiltServer] = create_server) -> QuiltServer:
@@ -20,9 +20,9 @@ def create_or_exit(create: Callable[[], QuiltServer] = create_server) -> QuiltSe
     except (*STARTUP_ERRORS, NoHomeError) as error:
         reason = f"{str(error).rstrip('.')}."
     except ValidationError as error:
-        if error.title != Settings.__name__:  # not a setting, so a bug
+        if error.title != TITLE:  # not a setting, so a bug
             raise
-        reason = describe_setting(error)
+        reason = describe_setting(error, lambda: settings_class(find_domains()))
     sys.exit(f"quilt-mcp: {' '.join(reason.split())}")
 
 

@@ -6,10 +6,9 @@ from quilt_mcp.app import App
 from quilt_mcp.app.domain import collect_resources
 from quilt_mcp.core.answers import to_json
 from quilt_mcp.core.surfaces import add_surfaces
-from quilt_mcp.server import DOMAINS, create_manager
-from quilt_mcp.settings import Settings
+from quilt_mcp.server import create_manager, find_domains, read_settings
 
-RESOURCE_REGISTRY = collect_resources(DOMAINS)
+RESOURCE_REGISTRY = collect_resources(find_domains())
 
 
 def _serialize_result(result: object) -> str:
@@ -22,4 +21,4 @@ def register_resources(mcp: FastMCP) -> None:
 
     The resources get an app of their own, with the settings of the environment.
     """
-    add_surfaces(mcp, create_manager(App(Settings())))
+    add_surfaces(mcp, create_manager(App(read_settings())))

@@ -1,12 +1,18 @@
-"""Every setting of the server. Each is an environment variable QUILT_MCP_<NAME>, unless its field names another."""
+"""The settings of the server, and those of its domains, in one class.
 
+Each is an environment variable QUILT_MCP_<NAME>, unless its field names another.
+"""
+
+import inspect
 import os
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import cache
 from importlib.util import find_spec
 from ipaddress import ip_network
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -17,24 +23,23 @@ from pydantic import (
     IPvAnyNetwork,
     SecretStr,
     ValidationError,
+    create_model,
     model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import secret_files
 from quilt_mcp.app.build import advise_extra
-from quilt_mcp.app.database import Seconds
 from quilt_mcp.app.secret_files import SecretFiles
-from quilt_mcp.requirements.settings import RequirementsSettings
-from quilt_mcp.services.settings import QuiltSettings
-from quilt_mcp.workflows.settings import WorkflowSettings
+from quilt_mcp.app.settings import SIGN_IN, STORAGE_AND_LOG, DispatchSettings, Group, SettingsGroup
 
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda value: str(value).upper())]
 
 # What the parser of limits accepts. Its own parser would import the whole library.
 RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))+", re.ASCII)
 _PREFIXES = ("QUILT_MCP_", "FASTMCP_")
+TITLE = "Settings"
+"""The title of an error of the settings of the environment."""
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+")  # webviews and extensions have schemes of their own
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 STATE_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
@@ -109,27 +114,10 @@ _NEEDED_BY: dict[str, tuple[str, ...]] = {
 """Settings that have no effect without one of these. Without an error, users would expect a sign-in."""
 
 
-class DispatchSettings(BaseSettings):
-    """Time limits, pages, and how answers are shown."""
+class NetworkSettings(SettingsGroup):
+    """How clients and proxies reach the server."""
 
-    deadline_seconds: Seconds = Field(30.0, description="Maximum time for one read; more than QUILT_MCP_PROBE_SECONDS.")
-    list_page_size: int = Field(200, ge=1, le=1000, description="Resources per page of `resources/list`.")
-    list_provider_seconds: Seconds = Field(
-        5.0,
-        description="Time budget for a page of `resources/list`. A data source that exceeds it is left out, and the "
-        "page names it.",
-    )
-    enable_caching: bool = Field(default=False, description="Let clients cache pages of `resources/list`.")
-    cache_ttl: Seconds = Field(300.0, description="How long clients may cache a page, in seconds.")
-    view: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="The tool `show_resource`, which shows answers to a person: `auto` for clients that declare MCP "
-        "Apps, `on` for all clients.",
-    )
-
-
-class HTTPSettings(BaseSettings):
-    """Serving over HTTP: addresses, sign-in and limits."""
+    group = Group("Serving a team: network", "For servers over HTTP. See [deploy.md](deploy.md).")
 
     public_url: AnyHttpUrl | None = Field(
         None, description="Public URL of the server, such as https://mcp.example.com."
@@ -146,19 +134,6 @@ class HTTPSettings(BaseSettings):
         (ip_network("127.0.0.1"), ip_network("::1")),
         description="Proxies with trusted X-Forwarded-For and X-Forwarded-Proto headers.",
     )
-    max_request_bytes: int = Field(
-        1_048_576,
-        ge=4096,
-        le=67_108_864,
-        description="Maximum size of a request body. Larger requests get 413.",
-    )
-    max_connections: int = Field(
-        2000,
-        ge=1,
-        le=100_000,
-        description="Maximum number of connections per process. "
-        "Further connections get 503, except for /health and /ready.",
-    )
     drain_seconds: float = Field(
         5.0,
         ge=0,
@@ -171,6 +146,13 @@ class HTTPSettings(BaseSettings):
         description="Bearer token that /metrics requires; with several lines, each is valid. By default only this "
         "machine can read /metrics.",
     )
+
+
+class SignInSettings(NetworkSettings):
+    """Who signs in, and how."""
+
+    group = SIGN_IN
+
     required_scopes: Words = Field((), description="Scopes that every access token must have.")
     jwt_jwks_url: AnyHttpUrl | None = Field(None, description="URL of the keys that sign access tokens (JWKS).")
     jwt_public_key: secret_files.Text | None = Field(
@@ -208,6 +190,43 @@ class HTTPSettings(BaseSettings):
         '{"the token": {"client_id": "ann", "scopes": ["read"]}}.',
     )
 
+    @property
+    def has_sign_in(self) -> bool:
+        """Whether requests over HTTP need an access token."""
+        return any(getattr(self, name) for name in _SIGN_INS)
+
+    @model_validator(mode="after")
+    def _check_sign_in(self) -> Self:
+        chosen = [name for name in _SIGN_INS if getattr(self, name)]
+        if len(chosen) > 1:
+            raise ValueError(f"{_variables(chosen, 'and')} exclude each other: configure one kind of sign-in")
+        for name in chosen:
+            if missing := [other for other in _SIGN_INS[name] if not getattr(self, other)]:
+                raise ValueError(f"{_variables([name])} also needs {_variables(missing, 'and')}")
+        for name, needed_by in _NEEDED_BY.items():
+            if getattr(self, name) and not set(needed_by) & set(chosen):
+                raise ValueError(f"{_variables([name])} has no effect without {_variables(needed_by, 'or')}")
+        return self
+
+
+class LimitSettings(SettingsGroup):
+    """What one caller can use, and the state that processes share."""
+
+    group = Group("Serving a team: limits and shared state", "See [deploy.md](deploy.md#limits).")
+
+    max_request_bytes: int = Field(
+        1_048_576,
+        ge=4096,
+        le=67_108_864,
+        description="Maximum size of a request body. Larger requests get 413.",
+    )
+    max_connections: int = Field(
+        2000,
+        ge=1,
+        le=100_000,
+        description="Maximum number of connections per process. "
+        "Further connections get 503, except for /health and /ready.",
+    )
     rate_limit: RateLimit = Field(
         "600/minute",
         description="Maximum rate of requests per identity, such as 20/second;600/minute, or none.",
@@ -229,31 +248,17 @@ class HTTPSettings(BaseSettings):
     def is_unlimited(self) -> bool:
         return self.rate_limit == "none"
 
-    @property
-    def has_sign_in(self) -> bool:
-        """Whether requests over HTTP need an access token."""
-        return any(getattr(self, name) for name in _SIGN_INS)
 
-    @model_validator(mode="after")
-    def _check_sign_in(self) -> Self:
-        chosen = [name for name in _SIGN_INS if getattr(self, name)]
-        if len(chosen) > 1:
-            raise ValueError(f"{_variables(chosen, 'and')} exclude each other: configure one kind of sign-in")
-        for name in chosen:
-            if missing := [other for other in _SIGN_INS[name] if not getattr(self, other)]:
-                raise ValueError(f"{_variables([name])} also needs {_variables(missing, 'and')}")
-        for name, needed_by in _NEEDED_BY.items():
-            if getattr(self, name) and not set(needed_by) & set(chosen):
-                raise ValueError(f"{_variables([name])} has no effect without {_variables(needed_by, 'or')}")
-        return self
+class HTTPSettings(SignInSettings, LimitSettings):
+    """Serving over HTTP: addresses, sign-in and limits."""
+
+    group = NetworkSettings.group
 
 
-class Settings(QuiltSettings, WorkflowSettings, RequirementsSettings, AnalysisSettings, DispatchSettings, HTTPSettings):
-    """The settings of every domain and of the process. A new instance reads the environment."""
+class LogSettings(SettingsGroup):
+    """The log and the audit log."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="QUILT_MCP_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
-    )
+    group = STORAGE_AND_LOG
 
     log_format: Literal["console", "json"] = Field("console", description="Format of the log on stderr.")
     log_level: Level = Field("INFO", description="Lowest level that is logged to stderr.")
@@ -261,11 +266,25 @@ class Settings(QuiltSettings, WorkflowSettings, RequirementsSettings, AnalysisSe
         None, description="File of the audit log, with one line of JSON for each request, or `stderr`."
     )
 
-    @model_validator(mode="after")
-    def _check_time_limits(self) -> Self:
-        if self.probe_seconds >= self.deadline_seconds:
-            raise ValueError("QUILT_MCP_PROBE_SECONDS must be less than QUILT_MCP_DEADLINE_SECONDS")
-        return self
+
+class DomainChoice(SettingsGroup):
+    """Which of the installed domains are served."""
+
+    group = DispatchSettings.group
+    model_config = SettingsConfigDict(env_prefix=_PREFIXES[0], extra="ignore", hide_input_in_errors=True)
+
+    domains: Words = Field(
+        (), description="Names of the domains that are served. Default: all that are installed. `doctor` lists them."
+    )
+
+
+class ServerSettings(DispatchSettings, HTTPSettings, LogSettings, DomainChoice):
+    """The settings of every server. `combine_settings` adds those of its domains."""
+
+    group = DispatchSettings.group
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIXES[0], extra="ignore", populate_by_name=True, hide_input_in_errors=True
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -280,12 +299,38 @@ class Settings(QuiltSettings, WorkflowSettings, RequirementsSettings, AnalysisSe
         return init_settings, SecretFiles(settings_cls), env_settings
 
 
-def find_unknown_variables(environment: Iterable[str]) -> list[str]:
+class InvalidSettings(ValueError):
+    """Two classes declare the same setting. The message names it."""
+
+
+@cache
+def combine_settings(classes: tuple[type[SettingsGroup], ...]) -> type[ServerSettings]:
+    """Return one class with the settings of the server and of its domains. A new instance reads the environment.
+
+    Raises:
+        InvalidSettings: two classes declare the same setting.
+    """
+    owners: dict[str, type] = {}
+    parts: tuple[type[SettingsGroup], ...] = (*classes, ServerSettings)
+    for owner in dict.fromkeys(base for part in parts for base in part.__mro__):
+        for name in inspect.get_annotations(owner).keys() & getattr(owner, "model_fields", {}).keys():
+            if owners.setdefault(name, owner) is not owner:
+                raise InvalidSettings(f"{owner.__name__} declares {name}, as {owners[name].__name__} does")
+    # the server's class is a base, which the stubs of create_model cannot say of several
+    combined = cast("type[ServerSettings]", create_model(TITLE, __base__=parts, __doc__=ServerSettings.__doc__))
+    variables = Counter(one for name in combined.model_fields for one in secret_files.name_variables(combined, name))
+    for variable, count in variables.items():
+        if count > 1:
+            raise InvalidSettings(f"two settings are read from {variable}")
+    return combined
+
+
+def find_unknown_variables(settings: type[BaseSettings], environment: Iterable[str]) -> list[str]:
     """Return a message for each environment variable that looks like one of a setting, and is ignored."""
     prefix = _PREFIXES[0]
     known = dict[str, str]()
-    for setting, field in Settings.model_fields.items():
-        for one in secret_files.name_variables(Settings, setting):
+    for setting, field in settings.model_fields.items():
+        for one in secret_files.name_variables(settings, setting):
             files = [one + secret_files.SUFFIX] if secret_files.can_be_in_file(field) else []
             known |= {name.removeprefix(prefix): name for name in (one, *files)}
     messages = []
@@ -297,20 +342,25 @@ def find_unknown_variables(environment: Iterable[str]) -> list[str]:
     return messages
 
 
-def variables_like(variable: str) -> list[str]:
+def variables_like(settings: type[BaseSettings], variable: str) -> list[str]:
     """Return the environment variables of the same setting, including this one. The first that is set is used."""
-    choices = (secret_files.name_variables(Settings, name) for name in Settings.model_fields)
+    choices = (secret_files.name_variables(settings, name) for name in settings.model_fields)
     return next((names for names in choices if variable in names), [variable])
 
 
-def describe_setting(error: ValidationError) -> str:
-    """Return which environment variable has an invalid value, and why."""
+def describe_setting(error: ValidationError, find_class: Callable[[], type[BaseSettings]]) -> str:
+    """Return which environment variable has an invalid value, and why.
+
+    Args:
+        error: of settings of ours, or of FastMCP's.
+        find_class: returns the class of ours. It is not called for an error of FastMCP's: then nothing can be imported.
+    """
     first = error.errors()[0]
     if not first["loc"]:  # settings that contradict each other; the message names them
         return f"Invalid settings: {first['msg'].removeprefix('Value error, ')}."
     name = str(first["loc"][0]).upper()
     has_several = name.startswith(_PREFIXES[0])
-    known = variables_like(name) if has_several else [f"{prefix}{name}" for prefix in _PREFIXES]
+    known = variables_like(find_class(), name) if has_several else [f"{prefix}{name}" for prefix in _PREFIXES]
     set_here = {variable.upper(): variable for variable in os.environ}
     known += [f"{one}_FILE" for one in (*known, name)]
     variable = next((set_here[one] for one in known if one in set_here), name)

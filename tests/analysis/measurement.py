@@ -7,8 +7,8 @@ from typing import cast
 from quilt_mcp.analysis.messages import Request
 from quilt_mcp.analysis.processes import Surroundings
 from quilt_mcp.analysis.sandbox import Chance, Sandbox
-from quilt_mcp.settings import Settings
 from tests.analysis.programs import PROGRAMS, Program
+from tests.support.settings import Settings
 
 FOUND = frozenset({"counterexample", "found", "different"})
 _AT_ONCE, _SECONDS = 2, 5.0

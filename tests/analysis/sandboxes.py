@@ -10,7 +10,7 @@ from quilt_mcp.analysis.messages import Request
 from quilt_mcp.analysis.processes import COMMAND
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.app import App, P
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
 
 PYTHON = COMMAND[:-2]

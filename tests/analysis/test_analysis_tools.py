@@ -26,8 +26,8 @@ from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.app import App, identity
 from quilt_mcp.app.identity import LOCAL, Identity
 from quilt_mcp.core.errors import NotSignedIn
-from quilt_mcp.settings import Settings
 from tests.analysis.sandboxes import AppWithSandbox
+from tests.support.settings import Settings
 
 Connected = Client[FastMCPTransport]
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from quilt_mcp.analysis.processes import COMMAND
-from quilt_mcp.settings import Settings
 from tests.analysis import canaries
 from tests.analysis.attack import MARKER, Attack
 from tests.analysis.attacks import GATED
@@ -23,6 +22,7 @@ from tests.analysis.measurement import FOUND
 from tests.analysis.programs import OPEN
 from tests.analysis.sandboxes import HONEST, UNGATED, ask, running, zygote_of
 from tests.support.processes import descendants
+from tests.support.settings import Settings
 
 MEMORY = [canaries.MEMORY]  # in the memory of this process, which acts as the server
 STATUSES = FOUND | OPEN | {"error", "unreachable", "verified"}

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.settings import Settings
 from tests.analysis.sandboxes import HONEST, UNGATED, ask, running, script, zygote_of
 from tests.support.processes import descendants, is_running
+from tests.support.settings import Settings
 from tests.support.waiting import until
 
 LOOP = "while True: pass"
 SERVER = """
 import asyncio
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 async def serve():
     sandbox = Sandbox(Settings())
     task = asyncio.create_task(sandbox.analyse({"tool": "symbolic_check", "code": "while True: pass"}, seconds=100))

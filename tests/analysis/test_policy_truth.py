@@ -14,8 +14,8 @@ from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy
 from quilt_mcp.analysis.resources import SecurityConfig, describe_security, security
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.app import App
-from quilt_mcp.settings import Settings
 from tests.analysis.sandboxes import SETTINGS, ask, ask_all, running, script
+from tests.support.settings import Settings
 
 
 async def _find_contradictions(sandbox: Sandbox, every: int = 1) -> list[str]:

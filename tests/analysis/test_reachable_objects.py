@@ -19,9 +19,9 @@ from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.policy import ALLOWED_MODULES, PERMITTED_BUILTINS, Policy
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.settings import Settings
 from tests.analysis.sandboxes import ask, running, script
 from tests.analysis.walking import UNCHECKED
+from tests.support.settings import Settings
 
 POLICY = Policy()
 ENDLESS = {"count", "cycle", "repeat", "iter", "input", "print", "purge"}

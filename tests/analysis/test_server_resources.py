@@ -15,7 +15,7 @@ from quilt_mcp.analysis.tools import register_analysis_prompts, register_analysi
 from quilt_mcp.app import App
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.core.surfaces import add_surfaces
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 from tests.support.toys import toy, toy_manager
 
 SERVER, CAPABILITIES = "config://server", "info://capabilities"

@@ -12,8 +12,8 @@ from fastmcp.client.transports import FastMCPTransport
 from mcp_types import TextResourceContents
 
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from tests.support.processes import descendants
+from tests.support.settings import Settings
 from tests.support.waiting import until
 
 Connected = Client[FastMCPTransport]

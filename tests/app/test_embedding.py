@@ -15,7 +15,7 @@ from starlette.routing import Mount
 
 import quilt_mcp.main
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 URI = "config://server"
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
-from pydantic_settings import BaseSettings
 
 import quilt_mcp.main
 from quilt_mcp.app.domain import Domain
 from quilt_mcp.app.home import NoHomeError
+from quilt_mcp.app.settings import Group, SettingsGroup
 from quilt_mcp.main import create_or_exit
-from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.server import QuiltServer, create_server, read_settings
 from tests.support.toys import toy
 from tests.support.waiting import SECONDS
 
@@ -27,12 +26,14 @@ def answer() -> dict[str, str]:
     return {}
 
 
-class ShopSettings(BaseSettings):
-    log_level: str = ""
+class ShopSettings(SettingsGroup):
+    group = Group("Shop", "")
+
+    opening: str = ""
 
 
 def create(*domains: Domain) -> Callable[[], QuiltServer]:
-    return lambda: create_server(Settings(log_level="INFO"), domains=domains)
+    return lambda: create_server(read_settings(domains, opening="9"), domains=domains)
 
 
 def fail() -> QuiltServer:
@@ -43,7 +44,7 @@ shop = partial(Domain, name="shop")
 CREATED = {
     "missing extra": (
         create(shop(resources=[], settings=ShopSettings, libraries=["no_such_library"], extra="shopping")),
-        "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.",
+        "The setting opening needs no_such_library: install the extra `shopping`, or unset it.",
     ),
     "scheme claimed twice": (
         create(shop(resources=[toy("shop://one", answer)]), Domain(name="market", resources=[toy("shop://b", answer)])),

@@ -13,16 +13,17 @@ from fastmcp import Client
 from quilt_mcp.app import App
 from quilt_mcp.app.pools import PLACES, SHARES, Pools, run_in_pool
 from quilt_mcp.core.answers import GetResourceError
-from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Readiness
 from quilt_mcp.requirements.conditions import Scope
+from quilt_mcp.requirements.sample import write_sample
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.server import QuiltServer, create_manager, create_server
 from quilt_mcp.services.resources import check_catalog
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.settings import HTTPSettings
 from quilt_mcp.workflows.service import Workflows
 from tests.http.test_admission import signed_in
+from tests.support.settings import Settings
 from tests.support.silent_server import SilentServer
 from tests.support.toys import toy, toy_manager
 from tests.support.waiting import until

@@ -25,11 +25,11 @@ from quilt_mcp.core.tracing import Read
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.metrics import Metrics
 from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.service import Workflows
 from tests.http.test_admission import signed_in
 from tests.http.test_metrics import numbers
 from tests.support.low_level import low_level
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
 
 pytestmark = pytest.mark.filterwarnings("ignore:The logging capability is deprecated")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from quilt_mcp.app.secret_files import MAX_BYTES, can_be_in_file, find_exposed_files, name_variables
 from quilt_mcp.commands.cli import main
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 CANARY = "zq-canary-8f3a"
 VALUES = {

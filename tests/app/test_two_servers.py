@@ -11,11 +11,11 @@ from fastmcp import Client
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import TooManyRequests
-from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.demo.world import World
 from quilt_mcp.http.admission import Admission
+from quilt_mcp.requirements.sample import write_sample
 from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 URIS = {
     "quilt": "auth://filesystem/status",

@@ -18,13 +18,13 @@ from pydantic import SecretStr
 
 from quilt_mcp.core.registry import path_of, path_variables
 from quilt_mcp.demo.company import ADMIN
-from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.demo.stack import FakeStack
 from quilt_mcp.demo.world import World
+from quilt_mcp.requirements.sample import write_sample
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.settings import Settings
 from tests.contract.cases import read_rows
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
 from tests.worlds.sign_in_mishaps import NORTHWIND, create_api_key, open_for
 

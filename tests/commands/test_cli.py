@@ -9,11 +9,11 @@ from itertools import cycle
 from typing import Any, get_args
 
 import pytest
-from pydantic_settings import BaseSettings
 
 from quilt_mcp import __version__
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.settings import Group, SettingsGroup
 from quilt_mcp.commands.cli import complete_demo, list_commands, main
 from quilt_mcp.commands.demo import PEOPLE
 from quilt_mcp.commands.install import executable
@@ -132,13 +132,15 @@ def test_an_invalid_setting_gives_one_line(
     assert read_refusal(command, capsys).startswith(line)
 
 
-class ShopSettings(BaseSettings):
-    log_level: str = "INFO"
+class ShopSettings(SettingsGroup):
+    group = Group("Shop", "")
+
+    opening: str = "9"
 
 
 NO_FILE = "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file."
 INVALID_DOMAINS: dict[str, list[dict[str, Any]]] = {
-    "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.": [
+    "The setting opening needs no_such_library: install the extra `shopping`, or unset it.": [
         {"name": "shop", "settings": ShopSettings, "libraries": ("no_such_library",), "extra": "shopping"}
     ],
     "The domains shop and market both claim shop://.": [
@@ -152,7 +154,7 @@ def test_an_invalid_domain_or_sign_in_gives_one_line(
     line: str, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """tests/app/test_main.py has more of the domains."""
-    monkeypatch.setenv("QUILT_MCP_LOG_LEVEL", "INFO")
+    monkeypatch.setenv("QUILT_MCP_OPENING", "10")
     if line == NO_FILE:
         monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", "/none")
     else:

@@ -11,7 +11,7 @@ from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.doctor import Check, check_directories
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.demo.world import World
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 from tests.support.worlds import enter_stopped
 
 

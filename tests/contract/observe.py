@@ -9,10 +9,10 @@ from fastmcp import Client
 from quilt_mcp.console.logs import log_to_stderr
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from tests.contract.cases import RESOURCES
 from tests.contract.scrub import scrub
 from tests.contract.surfaces import ask
+from tests.support.settings import Settings
 from tests.support.worlds import enter_stopped
 
 

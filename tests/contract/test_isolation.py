@@ -36,10 +36,10 @@ from quilt_mcp.core.registry import path_of
 from quilt_mcp.demo.world import isolate
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from tests.contract.crowd import MARK, OPERATOR, SECRET, Crowd, Person
 from tests.contract.surfaces import AnyClient
 from tests.support.serving import HANDSHAKE, TRANSPORTS, serving
+from tests.support.settings import Settings
 
 PEOPLE, MORE_PEOPLE = 16, 50
 WORKFLOW = "same-id"

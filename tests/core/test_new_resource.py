@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from quilt_mcp.app.domain import Domain, InvalidDomain
 from quilt_mcp.core.registry import ResourceDefinition, define
 from quilt_mcp.demo.world import World
-from quilt_mcp.server import DOMAINS, create_server
+from quilt_mcp.server import create_server, find_domains
 
 
 class Greeting(TypedDict):
@@ -41,7 +41,7 @@ def domain_of(*rows: ResourceDefinition, name: str = "demo") -> Domain:
 
 
 async def test_a_row_is_enough_for_both_surfaces_discovery_completion_and_the_contract(fresh_world: World) -> None:
-    async with Client(create_server(domains=[*DOMAINS, domain_of(ROW)])) as client:
+    async with Client(create_server(domains=[*find_domains(), domain_of(ROW)])) as client:
         answer = await client.call_tool("get_resource", {"uri": "greeting://hello/Ann"})
         [content] = await client.read_resource("greeting://hello/Ann")
         listing = await client.call_tool("get_resource", {})

@@ -20,9 +20,9 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from quilt_mcp.demo.world import demo_world
 from quilt_mcp.server import create_server
 from tests.worlds.table import WORLDS
+from tests.support.worlds import demo_world
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()

@@ -17,10 +17,10 @@ from botocore.exceptions import ClientError
 from quilt_mcp.app import App
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.server import create_manager
-from quilt_mcp.settings import Settings
 from tests.contract.cases import RESOURCES
 from tests.support.aws_operations import UnknownOperationError, find_operations
 from tests.support.aws_validation import SERVICES, Validation, find_faults, validate_aws
+from tests.support.settings import Settings
 from tests.support.worlds import enter_stopped
 from tests.worlds import failing_aws
 from tests.worlds.aws_worlds import AWS_WORLDS

@@ -26,16 +26,15 @@ from moto.iam import access_control
 # quilt3 has no public name for its GraphQL errors
 from quilt_mcp.app import App, default_app
 from quilt_mcp.demo import moto_gaps
-from quilt_mcp.demo.records import Workflow
-from quilt_mcp.demo.samples import write_workflows
 from quilt_mcp.demo.stack import Call
-from quilt_mcp.demo.world import World, demo_world
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service
+from quilt_mcp.workflows.sample import SAMPLES, Sample, write_workflows
 from quilt_mcp.workflows.service import Workflows
 from tests.support import apps
-from tests.support.worlds import NOW, enter_stopped
+from tests.support.settings import Settings
+from tests.support.worlds import NOW, demo_world, enter_stopped
 from tests.worlds.table import WORLDS
 
 BUCKETS = {
@@ -356,15 +355,15 @@ class TestIsolation:
 def test_the_workflows_are_those_that_the_workflow_tools_write(fresh_world: World, tmp_path: Path) -> None:
     with time_machine.travel(datetime(2026, 5, 1, tzinfo=UTC), tick=False):
         first, second = App(Settings(data_dir=tmp_path / "sample")), App(Settings(data_dir=tmp_path / "tools"))
-        write_workflows(Settings(data_dir=tmp_path / "sample"), fresh_world.company.workflows)
+        write_workflows(Settings(data_dir=tmp_path / "sample"), SAMPLES)
         with second.active():
-            for workflow in fresh_world.company.workflows:
+            for workflow in SAMPLES:
                 write_with_tools(workflow)
     assert read_workflows(first) == read_workflows(second)
     assert len(read_workflows(first)) == 2
 
 
-def write_with_tools(workflow: Workflow) -> None:
+def write_with_tools(workflow: Sample) -> None:
     workflow_service.workflow_create(workflow.id, workflow.name, workflow.description)
     for step in workflow.steps:
         workflow_service.workflow_add_step(workflow.id, step.id, step.description, dependencies=list(step.dependencies))

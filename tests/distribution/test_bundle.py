@@ -11,9 +11,9 @@ from zipfile import ZipFile
 
 import pytest
 
-from quilt_mcp.settings import Settings
 from tests.distribution.building import ask_over_stdio, create_environment, run_or_skip, run_script
 from tests.support.server_process import ROOT
+from tests.support.settings import Settings
 from tests.support.settings_tables import name_variable
 
 MCPB = "@anthropic-ai/mcpb@2.1.2"

@@ -17,10 +17,10 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 import quilt_mcp.http
 from quilt_mcp.commands.cli import list_commands
 from quilt_mcp.console.parser import create_app
-from quilt_mcp.settings import Settings
 from tests.distribution.dockerfile import build, is_sent, machine, run_image, stages
 from tests.http.web import request
 from tests.support.server_process import ROOT
+from tests.support.settings import Settings
 from tests.support.settings_tables import name_variable
 
 yaml = importlib.import_module("yaml")  # it has no type information

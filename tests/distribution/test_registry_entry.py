@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from quilt_mcp.settings import Settings
+from quilt_mcp.services.settings import StackSettings
 from tests.distribution.building import run_script
 from tests.support.server_process import ROOT
+from tests.support.settings import Settings
 from tests.support.settings_tables import grouped_settings, name_variable
 
 COMMITTED = ROOT / "server.json"
@@ -76,7 +77,7 @@ def test_the_entry_describes_the_settings_of_a_local_user() -> None:
     [package] = json.loads(COMMITTED.read_text("utf-8"))["packages"]
     variables = {variable["name"]: variable for variable in package["environmentVariables"]}
     fields = {name_variable(name): field for name, field in Settings.model_fields.items()}
-    local = {name_variable(name) for name in grouped_settings()["Local use"]}
+    local = {name_variable(name) for name in grouped_settings()[StackSettings.group]}
     assert local <= variables.keys() <= fields.keys()
     assert {name for name, variable in variables.items() if variable["isSecret"]} == {"QUILT_API_KEY"}
     assert SecretStr.__name__ in str(fields["QUILT_API_KEY"].annotation)

@@ -12,8 +12,8 @@ import pytest
 
 from quilt_mcp.commands.cli import list_commands
 from quilt_mcp.console.parser import create_app
-from quilt_mcp.settings import Settings
 from tests.support.server_process import ROOT
+from tests.support.settings import Settings
 from tests.support.settings_tables import name_variable
 
 UNIT = ROOT / "deploy" / "quilt-mcp.service"

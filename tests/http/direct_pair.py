@@ -24,9 +24,9 @@ from quilt_mcp.http import direct
 from quilt_mcp.http.audit import AuditRecord, open_audit_log
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.settings import Settings
 from tests.http.direct_requests import Sent
 from tests.http.web import connected, serving
+from tests.support.settings import Settings
 from tests.support.toys import toy
 from tests.support.waiting import SECONDS
 

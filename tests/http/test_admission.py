@@ -19,7 +19,8 @@ from quilt_mcp.core.errors import TooManyRequests
 from quilt_mcp.core.tracing import Read
 from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.settings import HTTPSettings
+from tests.support.settings import Settings
 from tests.support.toys import toy, toy_manager
 from tests.support.worlds import NOW
 

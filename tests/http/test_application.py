@@ -22,9 +22,11 @@ from quilt_mcp.commands.http_server import readiness_checks
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.demo.world import World
 from quilt_mcp.http.app import FRESH_SECONDS, Readiness
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.server import find_domains
+from quilt_mcp.settings import HTTPSettings
 from tests.http.web import ANN, CALL_QUICK, READ_QUICK, TOKENS, new_client, older, request, running, shop, with_headers
 from tests.support.serving import HANDSHAKE
+from tests.support.settings import Settings
 from tests.support.toys import QUICK, Shop
 from tests.support.waiting import SECONDS
 from tests.support.worlds import in_world
@@ -178,13 +180,13 @@ async def test_concurrent_requests_share_one_check_per_second_and_each_change_is
 async def test_the_catalog_is_requested_once(world: World) -> None:
     before = len(world.stack.calls)
     failing = ["catalog"] if world.name == "stack_refused" else []
-    assert await Readiness(readiness_checks(App(Settings()))).find_failing() == failing
+    assert await Readiness(readiness_checks(App(Settings()), find_domains())).find_failing() == failing
     assert [call.path for call in world.stack.calls[before:]] == ([] if failing else ["/config.json"])
 
 
 async def test_an_unreachable_database_is_named() -> None:
     app = App(Settings(database_url=SecretStr("postgresql://u:p@127.0.0.1:1/x")))
-    assert "database" in await Readiness(readiness_checks(app)).find_failing()
+    assert "database" in await Readiness(readiness_checks(app, find_domains())).find_failing()
     await app.close()
 
 

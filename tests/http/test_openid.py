@@ -39,8 +39,8 @@ from quilt_mcp.http.openid import CLIENTS, PROVIDER_SECONDS, LocalSignIns, SignI
 from quilt_mcp.http.shared_state import SharedSignIns
 from quilt_mcp.http.tokens import ANSWER_BYTES
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
+from tests.support.settings import Settings
 from tests.support.toys import QUICK
 from tests.support.valkey_server import valkey_server
 from tests.support.waiting import SECONDS, until

@@ -19,8 +19,9 @@ from quilt_mcp.http.auth import SharedStore, create_auth
 from quilt_mcp.http.layers import BODY_SECONDS
 from quilt_mcp.http.server import Connection, ConnectionLimits, WebServer, configure_uvicorn, listen
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.settings import HTTPSettings
 from tests.support.serving import HANDSHAKE
+from tests.support.settings import Settings
 from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS
 

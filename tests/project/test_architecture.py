@@ -25,8 +25,8 @@ from quilt_mcp.app.pools import Pool
 from quilt_mcp.core.answers import GetResourceSuccess
 from quilt_mcp.core.surfaces import make_tool_result
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from tests.project.sizes import list_called_once, measure
+from tests.support.settings import Settings
 from tests.support.sources import list_modules, read
 from tests.support.toys import toy, toy_manager
 

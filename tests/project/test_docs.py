@@ -16,7 +16,6 @@ from quilt_mcp.app.secret_files import can_be_in_file
 from quilt_mcp.commands.cli import complete_demo, list_commands
 from quilt_mcp.console.parser import create_app
 from quilt_mcp.demo.world import World
-from quilt_mcp.settings import Settings
 from tests.bench import document
 from tests.contract.test_parity import ERRORS, REASONS
 from tests.support import site
@@ -34,6 +33,7 @@ from tests.support.docs import (
     write_answer_pages,
 )
 from tests.support.pages import anchors, blocks, code_spans, links, prose, shell_lines
+from tests.support.settings import Settings
 from tests.support.settings_tables import grouped_settings, name_variable
 from tests.support.sources import list_modules, read
 from tests.support.worlds import in_world

@@ -10,8 +10,8 @@ from mcp.shared.exceptions import MCPError
 from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.server import create_server
 from quilt_mcp.services.resources import QUILT
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import Answer, AnyClient, ask
+from tests.support.settings import Settings
 
 PARTIAL = "io.github.quilt-mcp/partial"
 """The key of `_meta` that names the providers that are missing from a page."""

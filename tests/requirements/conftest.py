@@ -14,15 +14,15 @@ from pydantic import SecretStr
 from sqlalchemy import event
 
 from quilt_mcp.app.database.engines import make_file
-from quilt_mcp.demo.samples import write_sample
 from quilt_mcp.requirements.database import Database, open_database
+from quilt_mcp.requirements.sample import write_sample
 from quilt_mcp.requirements.settings import FILE_NAME
-from quilt_mcp.settings import Settings
 from tests.requirements.generated import Form
 from tests.requirements.reading import name_of
 from tests.support import apps
 from tests.support.demo_data import create_sample
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 Contents = Literal["nothing", "tables", "sample"]
 _numbers = count()

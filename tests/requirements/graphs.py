@@ -8,10 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 from quilt_mcp.requirements.model import BY_NAME, KINDS, Kind
-from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.conftest import opened
 from tests.requirements.reading import place_of
+from tests.support.settings import Settings
 
 Row = dict[str, Any]
 TYPES = ("depends_on", "blocks", "relates_to", "derives_from")

@@ -12,7 +12,7 @@ from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.requirements.search_text import GAP
 from quilt_mcp.requirements.tables import LETTERS
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 SHARES = {"epic": 0.01, "user_story": 0.10, "acceptance_criteria": 0.30, "requirement": 0.59}
 """Of all entities, how many are of each kind."""

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 PASSWORD = "correct-horse-battery"
 

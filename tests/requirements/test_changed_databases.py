@@ -13,13 +13,13 @@ from sqlalchemy import column, table, update
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements.database import MIGRATIONS, Database
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.changing import create_project, remove_tables
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import epics, failure_of, file_of, name_of
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 SAMPLE, NOBODY = 9, 65534
 

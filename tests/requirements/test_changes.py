@@ -8,7 +8,6 @@ import pytest
 from quilt_mcp.requirements.model import EPIC, KINDS
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.writing import raise_counter
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.changing import create_project, create_user
 from tests.requirements.client import connect, read, read_failure, read_pages
@@ -16,6 +15,7 @@ from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph
 from tests.requirements.searching import write_epics
 from tests.requirements.test_coverage import explain
+from tests.support.settings import Settings
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 [URI] = [definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://changes")]

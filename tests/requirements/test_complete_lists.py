@@ -7,11 +7,11 @@ from sqlalchemy import select
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.reads import MAX_CHILDREN, MAX_LIMIT
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import connect, read, read_all, read_failure, read_pages
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph
+from tests.support.settings import Settings
 
 STORIES, REQUIREMENTS = 1000, 15
 

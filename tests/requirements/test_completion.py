@@ -10,11 +10,11 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.model import REQUIREMENT_STATUSES, STORY_STATUSES
 from quilt_mcp.requirements.parameters import CATEGORIES, can_name
 from quilt_mcp.requirements.resources import RESOURCES
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import connect
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph
+from tests.support.settings import Settings
 
 URIS = {one["uri"].partition("{?")[0].removeprefix("requirements://"): one["uri"] for one in RESOURCES}
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"

@@ -15,9 +15,9 @@ from quilt_mcp.requirements.tables import epics
 from quilt_mcp.requirements.transfer.files import Numbered
 from quilt_mcp.requirements.transfer.importing import Mode, Report, import_records
 from quilt_mcp.requirements.transfer.records import parse_change, parse_record
-from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.transferring import ADA, EPIC
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS, until
 
 

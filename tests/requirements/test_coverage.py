@@ -13,12 +13,12 @@ from sqlalchemy import update
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import BY_NAME, KINDS
 from quilt_mcp.requirements.tables import projects
-from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_pages
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import Graph, Row, make_graph, write_graph
 from tests.requirements.reading import file_of, name_of
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 USERS = (None, "one", "two", "none")
 

@@ -16,10 +16,10 @@ from sqlalchemy import select, text
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.reading import epics, failure_of, file_of, name_of
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS, until
 
 

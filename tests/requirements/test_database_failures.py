@@ -20,11 +20,11 @@ from quilt_mcp.core.tracing import ReadIsOver
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.failures import FAILURES
-from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS, create_project
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics, failure_of
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS, until
 
 

@@ -14,12 +14,12 @@ from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.search import select_existing
 from quilt_mcp.requirements.search_text import parse_query
-from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import name_of
 from tests.requirements.searching import explain_each
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 SCRIPT = Path(__file__).with_name("existing_system.sql")
 SEVEN = (

@@ -17,11 +17,11 @@ from quilt_mcp.requirements.answers import Entities
 from quilt_mcp.requirements.parameters import FilterTexts, list_parameters, list_sort_keys, parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
-from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size
 from tests.requirements.reading import place_of
 from tests.requirements.test_transfer_exact import UNUSUAL
+from tests.support.settings import Settings
 
 SHAPES: tuple[Entities[Any], ...] = (
     answers.EPICS,

@@ -18,7 +18,7 @@ from quilt_mcp.requirements.parameters import parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.store import RequirementsStore
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 TABLE = "requirements"
 INDEXES = {

@@ -8,10 +8,10 @@ from sqlalchemy import update
 
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements.tables import users
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import connect, read, read_failure, read_pages
 from tests.requirements.conftest import opened
+from tests.support.settings import Settings
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 """Users without a project in common."""

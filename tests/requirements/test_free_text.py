@@ -4,11 +4,11 @@ from typing import Any
 from urllib.parse import quote
 
 from quilt_mcp.requirements.parameters import SEARCH_FILTERS
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import ask
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.searching import write_epics
+from tests.support.settings import Settings
 
 ALLOWED = " and ".join((*SEARCH_FILTERS, "cursor", "limit"))
 

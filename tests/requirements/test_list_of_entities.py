@@ -20,12 +20,12 @@ from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.resources import EntityProvider
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.graphs import make_tree, write_graph
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 from tests.support.waiting import until
 
 MANY, MORE = 20_000, 100_000

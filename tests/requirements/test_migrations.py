@@ -21,10 +21,10 @@ from quilt_mcp.app.pools import Pools
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import MIGRATE, MIGRATIONS, Database
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import store
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS, until
 
 ROOT = Path(__file__).parents[2]

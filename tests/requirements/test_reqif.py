@@ -24,7 +24,6 @@ from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif_xml import pack, quote, replace, undo_escapes, unpack
-from quilt_mcp.settings import Settings
 from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements import generated
 from tests.requirements.generated import Size
@@ -32,6 +31,7 @@ from tests.requirements.reading import name_of, place_of
 from tests.requirements.test_transfer_exact import UNUSUAL, export_to
 from tests.requirements.transferring import ADA, FAMILY, UUID, export, export_kind, related, requirement, write
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 SCHEMA = Path(reqif.__file__).parent / "reqif_schema" / "reqif.xsd"
 UUIDS = [f"0b9c4d5e-1f2a-4b3c-8d4e-00000000000{number}" for number in range(10)]

@@ -15,12 +15,12 @@ from quilt_mcp.core.cursors import MAX_LIMIT
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.writing import make_times, new_id
-from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import place_of
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 ADMIN, MEMBER, OTHER = "amara_osei", "emma_johansson", "peter_van_dijk"
 

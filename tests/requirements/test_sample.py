@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from quilt_mcp.demo.samples import PREBUILT, write_sample
 from quilt_mcp.requirements import tables
-from quilt_mcp.settings import Settings
+from quilt_mcp.requirements.sample import PREBUILT, write_sample
 from tests.requirements.conftest import opened
 from tests.support import demo_data
+from tests.support.settings import Settings
 
 EXPORT = """
 import sys
 from pathlib import Path
 from tests.support import apps
 from quilt_mcp.commands.cli import main
-from quilt_mcp.demo.samples import write_sample
-from quilt_mcp.settings import Settings
+from quilt_mcp.requirements.sample import write_sample
+from tests.support.settings import Settings
 apps.use_settings(Settings(data_dir=Path(sys.argv[1])))
 write_sample(apps.current_settings())
 sys.exit(main(["requirements", "export"]))

@@ -12,8 +12,8 @@ from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, EPIC
 from quilt_mcp.requirements.search_text import Group, Term, parse_query, tokenize
 from quilt_mcp.requirements.writing import index_entities
-from quilt_mcp.settings import Settings
 from tests.requirements.searching import search_connection
+from tests.support.settings import Settings
 
 OTHER = {"project_id": DEFAULT_PROJECT_ID, "updated_at": datetime(2026, 1, 1, tzinfo=UTC)}
 """The other indexed columns of the entities."""

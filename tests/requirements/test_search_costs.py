@@ -12,10 +12,10 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.search import make_facets, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.selecting import DEFAULT
-from quilt_mcp.settings import Settings
 from tests.requirements.changing import create_project
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.searching import explain_each, search_connection, write_epics
+from tests.support.settings import Settings
 
 OWN, OTHERS = 5, 400
 

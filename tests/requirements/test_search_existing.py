@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
 from quilt_mcp.requirements.search_text import parse_query
-from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph
 from tests.requirements.test_search import HOSTILE
+from tests.support.settings import Settings
 
 TEXTS = [
     ("EP-001", "Login page", "The session times out."),

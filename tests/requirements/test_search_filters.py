@@ -14,7 +14,6 @@ from quilt_mcp.requirements.parameters import SEARCH_FILTERS, FilterTexts, list_
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.requirements.writing import make_facets
-from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.changing import reindex
 from tests.requirements.client import connect, read, read_failure
@@ -23,6 +22,7 @@ from tests.requirements.generated import Form
 from tests.requirements.reading import place_of
 from tests.requirements.searching import search, search_connection, write_epics
 from tests.requirements.test_filter_pages import FORMS, SHAPES, Oracle, Query, World, make_earlier, make_rows
+from tests.support.settings import Settings
 
 TEXTS = ("login page", "login token", "the login shall page", "token", "export of data", "page login")
 QUERIES: dict[str, Callable[[str, str], bool]] = {

@@ -14,7 +14,6 @@ from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.requirements.parameters import MAX_DEPTH
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk
-from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_all, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
@@ -28,6 +27,7 @@ from tests.requirements.graphs import (
     without_hidden,
     write_graph,
 )
+from tests.support.settings import Settings
 
 USERS = (None, "one", "two")
 

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements.commands import work as requirements_work
 from quilt_mcp.requirements.transfer.files import protect, unprotect
-from quilt_mcp.settings import Settings
 from tests.bench.processes import run_command
 from tests.requirements import generated
 from tests.requirements.generated import TABLES, Form, Rows, Size
@@ -24,6 +23,7 @@ from tests.requirements.million import create, url
 from tests.requirements.reading import place_of
 from tests.support import apps
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 UNUSUAL = (
     "plain",

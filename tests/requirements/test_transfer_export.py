@@ -17,15 +17,14 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import delete, update
 
-from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.commands import work as requirements_work
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer.exporting import export_records
 from quilt_mcp.requirements.transfer.files import Writer
-from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
     ADA,
     EPIC,
@@ -37,6 +36,7 @@ from tests.requirements.transferring import (
     requirement,
     write,
 )
+from tests.support.settings import Settings
 
 
 class Terminal(io.StringIO):

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements.commands import work as requirements_work
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
@@ -25,7 +25,6 @@ from quilt_mcp.requirements.transfer.files import COLUMNS, Numbered, RecordReade
 from quilt_mcp.requirements.transfer.importing import Mode, import_records
 from quilt_mcp.requirements.transfer.records import InvalidRecord, Rejection, Rejections, parse_record
 from quilt_mcp.requirements.transfer.spool import BATCH, open_spool
-from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
     ADA,
     BY_ADA,
@@ -40,6 +39,7 @@ from tests.requirements.transferring import (
     requirement,
     write,
 )
+from tests.support.settings import Settings
 from tests.support.waiting import until
 
 FIRST_FILE = """\

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.transfer.files import protect
-from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form, Size
@@ -37,6 +36,7 @@ from tests.requirements.transferring import (
     write,
 )
 from tests.support import apps
+from tests.support.settings import Settings
 
 Cells = list[dict[str, str]]
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30).filter(

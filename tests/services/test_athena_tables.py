@@ -16,10 +16,10 @@ from quilt_mcp.demo.records import ACCOUNT_ID, REGION
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager
 from quilt_mcp.services.athena_tables import athena_tables_list
-from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.services.stack_calls import read_pages
 from tests.support.python_caller import read, read_error
+from tests.support.settings import Settings
 
 TABLE = "athena://databases/{database}/tables/{table}"
 # Every kind of character that Glue allows in a name, except the slash and those that are not printable.

@@ -21,10 +21,10 @@ from quilt_mcp.demo.world import World
 from quilt_mcp.services import athena_history, athena_read_service
 from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.failures import Throttled
-from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import Athena, Clock, Quota, Refuse, answer_queries
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS, until
 
 RESULTS = "s3://acme-athena-results/"

@@ -141,7 +141,7 @@ FULL_DISK = """
 import json, resource
 from quilt_mcp.app import App
 from quilt_mcp.services.auth_metadata import filesystem_status
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as on a full disk, files can be created, but nothing can be written
 with App(Settings()).active():

@@ -35,10 +35,10 @@ from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, RoleChanged
 from quilt_mcp.services.stack.sign_in import AWSKeys, LocalSignIn
-from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.services.stack_calls import count_calls, find_role
 from tests.support import apps
+from tests.support.settings import Settings
 from tests.worlds.failing_aws import FailingAWS
 from tests.worlds.mishaps import CLOSED_PORT
 

@@ -28,9 +28,9 @@ from quilt_mcp.services.stack.failures import NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Tokens, store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, StackSession
 from quilt_mcp.services.stack.sign_in import AWSKeys
-from quilt_mcp.settings import Settings
 from tests.services.stack_calls import list_calls
 from tests.support import apps
+from tests.support.settings import Settings
 
 
 def read_user() -> UserInfo:

@@ -14,15 +14,16 @@ from quilt_mcp.core.cursors import compute_tag, encode
 from quilt_mcp.demo.graphql import Endpoint
 from quilt_mcp.demo.packages import CREATED
 from quilt_mcp.demo.records import ACCOUNT_ID, Package, Revision
-from quilt_mcp.demo.world import World, demo_world
+from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager
-from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
 from tests.support.raw_server import make_response, raw_server
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
+from tests.support.worlds import demo_world
 
 RAW = "acme-raw-sequencing"
 LIST = f"quilt://buckets/{RAW}/packages"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
-from quilt_mcp.demo.world import World, demo_world
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.buckets import (
     BucketAccess,
     Buckets,
@@ -29,9 +29,10 @@ from quilt_mcp.services.permissions_service import (
 from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.scripted_s3 import ScriptedS3
+from tests.support.settings import Settings
+from tests.support.worlds import demo_world
 
 WRITABLE = Statement("role R: READ_WRITE", "READ_WRITE", can_write=True)
 READ_ONLY = Statement("collaborators: READ for ann", "READ", source="collaborators")

@@ -30,9 +30,9 @@ from quilt_mcp.services.stack.caller import LocalCallers, RequestCallers
 from quilt_mcp.services.stack.failures import NeedsAdmin, NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.session import StackSession
-from quilt_mcp.settings import Settings
 from tests.services.stack_calls import list_calls
 from tests.support import apps
+from tests.support.settings import Settings
 from tests.worlds.failing_aws import FailingAWS
 
 ANN, BOB = Identity("ann", "https://idp.example"), Identity("bob", "https://idp.example")

@@ -26,9 +26,10 @@ from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RequestRejected, TokenRejected
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.sign_in import LocalSignIn
-from quilt_mcp.settings import Settings, describe_setting
+from quilt_mcp.settings import describe_setting
 from tests.services.stack_calls import count_calls, find_role, list_calls
 from tests.support import apps
+from tests.support.settings import Settings
 from tests.support.silent_server import SilentServer
 from tests.support.worlds import enter_stopped
 from tests.worlds.sign_in_mishaps import FAR_FUTURE, add_login
@@ -237,7 +238,7 @@ def test_another_form_of_address_in_the_settings_is_explained_and_not_shown(monk
             patched.setenv(variable, address)
             with pytest.raises(ValidationError) as caught:
                 Settings()
-            assert describe_setting(caught.value) == (
+            assert describe_setting(caught.value, lambda: Settings) == (
                 f"Invalid environment variable {variable}: it must be like https://quilt.example.com, without a path."
             ), address
 

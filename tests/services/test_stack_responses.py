@@ -21,8 +21,8 @@ from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryRefused, 
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.session import CatalogConfigs, StackSession, call_stack, fetch_catalog_config
 from quilt_mcp.services.stack.sign_in import RequestSignIn
-from quilt_mcp.settings import Settings
 from tests.support.raw_server import RawServer, Respond, make_response, raw_server
+from tests.support.settings import Settings
 
 TOKEN = "qk_S3CRET"
 TIMEOUT = (2.0, 2.0)

@@ -9,10 +9,10 @@ from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager
-from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries
+from tests.support.settings import Settings
 
 TABLES = "bucketTabulatorTablesList"
 GOOD = r"""

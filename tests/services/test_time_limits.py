@@ -19,11 +19,11 @@ from fastmcp import Client
 from quilt_mcp.demo.http_server import Answer, Request
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.contract.surfaces import ask
 from tests.support import apps
 from tests.support.raw_server import raw_server
+from tests.support.settings import Settings
 from tests.support.silent_server import SilentServer
 from tests.support.waiting import SECONDS, threads_reading, until
 

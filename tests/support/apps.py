@@ -1,7 +1,7 @@
 """The default app: the one of tests that call service functions without a server."""
 
 from quilt_mcp.app import App, Parts, current_app, default_app
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 
 def use_settings(new: Settings, parts: Parts | None = None) -> None:

@@ -17,14 +17,14 @@ from typing import TypedDict
 from sqlalchemy import Connection, insert, select, update
 
 from quilt_mcp.demo.company import USERS
-from quilt_mcp.demo.samples import PREBUILT, make_id
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.model import Kind
+from quilt_mcp.requirements.sample import PREBUILT, make_id
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.tables import Values
 from quilt_mcp.requirements.writing import create_entities
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 
 TEXTS = Path(__file__).with_name("requirements_sample.toml")
 START = datetime(2024, 9, 2, 8, 0, tzinfo=UTC)

@@ -1,6 +1,7 @@
 """The tables of settings for docs/settings.md, from the classes that declare the settings."""
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 from typing import Literal, get_args, get_origin
 
@@ -9,73 +10,45 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
 from quilt_mcp.app.secret_files import can_be_in_file
-from quilt_mcp.settings import Settings
+from quilt_mcp.app.settings import Group, SettingsGroup
+from tests.support.settings import Settings
 
 PREFIX = "QUILT_MCP_"
 
-Match = Callable[[str, str], bool]
-
-
-def _of(*names: str) -> Match:
-    """Match settings that one of these classes declares, or with names that start with one of these."""
-    return lambda name, declared_by: declared_by in names or name.startswith(names)
-
-
-GROUPS: tuple[tuple[str, str, Match], ...] = (
-    (
-        "Local use",
-        "Quilt and AWS, for one person over stdio. The defaults suit most users; a slow network needs longer timeouts.",
-        lambda name, declared_by: (
-            declared_by in {"StackSettings", "QuiltSettings"} and name not in {"catalog_url", "quilt_token_header"}
-        ),
-    ),
-    ("Time limits and lists", "Every transport.", _of("DispatchSettings")),
-    ("Storage and log", "Every transport.", _of("StorageSettings", "log_", "audit_")),
-    ("Requirements", "See [requirements.md](requirements.md).", _of("RequirementsSettings")),
-    ("Workflows", "See [deploy.md](deploy.md#state-that-processes-share).", _of("WorkflowSettings")),
-    ("Analysis", "See [analysis.md](analysis.md).", _of("AnalysisSettings")),
-    (
-        "Serving a team: sign-in",
-        "How callers prove who they are, and how they reach Quilt. See [deploy.md](deploy.md#sign-in).",
-        _of("jwt_", "oidc_", "introspection_", "static_tokens", "required_scopes", "catalog_url", "quilt_token_header"),
-    ),
-    (
-        "Serving a team: limits and shared state",
-        "See [deploy.md](deploy.md#limits).",
-        _of("rate_limit", "concurrent_", "max_", "state_url"),
-    ),
-    (
-        "Serving a team: network",
-        "For servers over HTTP. See [deploy.md](deploy.md).",
-        _of("HTTPSettings"),
-    ),
-    ("Other domains", "Settings of the other domains.", lambda _, __: True),
+TITLES = (
+    "Local use",
+    "Time limits and lists",
+    "Storage and log",
+    "Requirements",
+    "Workflows",
+    "Analysis",
+    "Serving a team: sign-in",
+    "Serving a team: limits and shared state",
+    "Serving a team: network",
 )
-"""Title, introduction, and which settings belong to the group. A setting belongs to the first group that matches."""
+"""The order of the groups. Groups of other domains follow."""
 
 COMPUTED = {"data_dir": "the user data directory", "analysis_concurrency": "the number of cores, at most 64"}
 """Defaults that depend on the machine."""
 
 
-def grouped_settings() -> dict[str, list[str]]:
-    """Return the names of the settings of each group."""
-    groups: dict[str, list[str]] = {title: [] for title, _, _ in GROUPS}
+def grouped_settings() -> dict[Group, list[str]]:
+    """Return the names of the settings of each group: that of the class that declares the setting."""
+    groups: dict[Group, list[str]] = {}
     for name in Settings.model_fields:
-        declared_by = next(cls.__name__ for cls in Settings.__mro__ if name in getattr(cls, "__annotations__", {}))
-        title = next(title for title, _, matches in GROUPS if matches(name, declared_by))
-        groups[title].append(name)
-    return groups
+        declared_by = next(cls for cls in Settings.__mro__ if name in inspect.get_annotations(cls))
+        assert issubclass(declared_by, SettingsGroup)
+        groups.setdefault(declared_by.group, []).append(name)
+    return dict(sorted(groups.items(), key=lambda found: (*TITLES, found[0].title).index(found[0].title)))
 
 
 def settings_tables() -> str:
     """Return a section with a table for each group."""
-    names = grouped_settings()
     parts: list[str] = []
-    for title, introduction, _ in GROUPS:
-        if names[title]:
-            rows = [_row(name, Settings.model_fields[name]) for name in names[title]]
-            head = ["| variable | default | values | description |", "| --- | --- | --- | --- |"]
-            parts += [f"## {title}", "", introduction, "", *head, *rows, ""]
+    for group, names in grouped_settings().items():
+        rows = [_row(name, Settings.model_fields[name]) for name in names]
+        head = ["| variable | default | values | description |", "| --- | --- | --- | --- |"]
+        parts += [f"## {group.title}", "", group.introduction, "", *head, *rows, ""]
     return "\n".join(parts).rstrip()
 
 

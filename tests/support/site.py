@@ -9,11 +9,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from quilt_mcp.server import TITLE
+from quilt_mcp.services.resources import PRODUCT
 from tests.support.docs import ROOT, documents
 from tests.support.pages import links
 
-NAME = f"{TITLE} MCP server"
+NAME = f"{PRODUCT.title} MCP server"
 INDEX = ROOT / "docs" / "index.md"
 SETTINGS = """\
 [project]

@@ -5,8 +5,8 @@ import os
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -18,15 +18,17 @@ import quilt3.session
 import quilt3.util
 import time_machine
 
-from quilt_mcp.demo import samples
 from quilt_mcp.demo import world as demo
-from quilt_mcp.demo.records import User, Workflow
-from quilt_mcp.demo.samples import write_workflows
+from quilt_mcp.demo.records import User
 from quilt_mcp.demo.stack import FakeStack
-from quilt_mcp.demo.world import World, demo_world
+from quilt_mcp.demo.world import PEOPLE, Plan, World
+from quilt_mcp.requirements import sample as requirements_sample
+from quilt_mcp.server import find_domains
 from quilt_mcp.services.stack import sign_in as local_sign_in
-from quilt_mcp.settings import Settings
+from quilt_mcp.workflows import sample as workflows_sample
+from quilt_mcp.workflows.sample import Sample, write_workflows
 from quilt_mcp.workflows.settings import FILE_NAME
+from tests.support.settings import Settings
 from tests.worlds.table import WORLDS
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -56,6 +58,13 @@ def in_world(*names: str, soak: Iterable[str] = ()) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("world", [*names, *rare], indirect=True)
 
 
+def demo_world(
+    name: str = "admin", *, now: datetime | None = None, plans: Mapping[str, Plan] = PEOPLE
+) -> AbstractContextManager[World]:
+    """Return a context in which this process is in a world, with the data of all domains."""
+    return demo.demo_world(name, domains=find_domains(), now=now, plans=plans)
+
+
 @contextmanager
 def enter_stopped(name: str) -> Iterator[World]:
     """Enter a world in which the clock stands still at NOW.
@@ -67,8 +76,8 @@ def enter_stopped(name: str) -> Iterator[World]:
         time_machine.travel(NOW, tick=False),
         patch.object(local_sign_in, "time", SimpleNamespace(sleep=lambda _: time.sleep(0))),
         patch.object(demo, "log_in", _write_login),
-        patch.object(samples, "zlib", SimpleNamespace(decompress=_decompress_once)),
-        patch.object(demo, "write_workflows", _copy_workflows),
+        patch.object(requirements_sample, "zlib", SimpleNamespace(decompress=_decompress_once)),
+        patch.object(workflows_sample, "write_workflows", _copy_workflows),
         demo_world(name, plans=WORLDS) as world,
     ):
         yield world
@@ -105,7 +114,7 @@ _decompress_once = cache(zlib.decompress)
 """Each world has the same sample of requirements."""
 
 
-def _copy_workflows(settings: Settings, workflows: tuple[Workflow, ...]) -> None:
+def _copy_workflows(settings: Settings, workflows: tuple[Sample, ...]) -> None:
     """Do what `write_workflows` does with the same workflows at the same time, but write each file only once."""
     if workflows:
         file = settings.data_dir / FILE_NAME
@@ -114,7 +123,7 @@ def _copy_workflows(settings: Settings, workflows: tuple[Workflow, ...]) -> None
 
 
 @cache
-def _write_once(workflows: tuple[Workflow, ...]) -> bytes:
+def _write_once(workflows: tuple[Sample, ...]) -> bytes:
     with tempfile.TemporaryDirectory() as directory:
         write_workflows(Settings(data_dir=Path(directory)), workflows)
         return (Path(directory) / FILE_NAME).read_bytes()

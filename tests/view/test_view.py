@@ -17,10 +17,11 @@ from syrupy.assertion import SnapshotAssertion
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.settings import HTTPSettings
 from quilt_mcp.view import META, MIME_TYPE, PLACEHOLDER, make_page, read_page
 from tests.http.web import ACCEPT, new_client, running
 from tests.support.serving import PROTOCOLS, SESSIONLESS
+from tests.support.settings import Settings
 from tests.support.worlds import in_world
 
 APP_CLIENT = [advertise(APPS, {"mimeTypes": [MIME_TYPE]})]

@@ -13,11 +13,11 @@ from pydantic import SecretStr
 
 from quilt_mcp.app import App
 from quilt_mcp.app.database.engines import make_file
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.settings import FILE_NAME
 from tests.support import apps
 from tests.support.postgres_server import PostgresServer
+from tests.support.settings import Settings
 
 _numbers = count()
 

@@ -16,11 +16,11 @@ from sqlalchemy import Connection, inspect
 from quilt_mcp.app import App
 from quilt_mcp.app.database.engines import Migrations, Storage, make_file
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_ids, workflow_list_all
 from quilt_mcp.workflows.settings import FILE_NAME
 from quilt_mcp.workflows.store import FAILURES, MIGRATIONS, SCHEMA, metadata
 from tests.support import apps
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
 
 TABLES = {"workflows": "owner, id", "steps": "position", "log": "position"}

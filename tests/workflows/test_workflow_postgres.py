@@ -18,7 +18,6 @@ from pydantic import SecretStr
 from quilt_mcp.app import App, current_app
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.http.app import Readiness
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.resources import WORKFLOWS
 from quilt_mcp.workflows.service import (
@@ -33,6 +32,7 @@ from quilt_mcp.workflows.service import (
 from tests.support import apps
 from tests.support.examples import count_examples
 from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
 
 _numbers = count()

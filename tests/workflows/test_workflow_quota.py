@@ -14,7 +14,6 @@ import time_machine
 from quilt_mcp.app import current_app, identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, Unavailable
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import store as retention
 from quilt_mcp.workflows.model import WorkflowRuleError, create_workflow
 from quilt_mcp.workflows.service import (
@@ -27,6 +26,7 @@ from quilt_mcp.workflows.service import (
     workflow_update_step,
 )
 from tests.support import apps
+from tests.support.settings import Settings
 
 ISSUER = "https://issuer.example.com"
 TEXT = "ü" * 900  # two bytes each

@@ -24,7 +24,6 @@ from quilt_mcp.app import current_app, identity
 from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import store as statements
 from quilt_mcp.workflows.model import LogEntry
 from quilt_mcp.workflows.service import (
@@ -39,6 +38,7 @@ from quilt_mcp.workflows.service import (
 )
 from quilt_mcp.workflows.store import LOG_ENTRIES, MIGRATIONS
 from tests.support import apps
+from tests.support.settings import Settings
 from tests.support.waiting import SECONDS
 from tests.workflows.test_workflow_migrations import connected, differences
 

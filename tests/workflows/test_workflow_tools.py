@@ -16,9 +16,9 @@ from fastmcp.client.transports import FastMCPTransport
 
 from quilt_mcp.app import App, default_app
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service
 from quilt_mcp.workflows.tools import add_workflow_tools
+from tests.support.settings import Settings
 
 Connected = Client[FastMCPTransport]
 

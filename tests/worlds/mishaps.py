@@ -11,7 +11,7 @@ from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.stack import FakeStack
 from quilt_mcp.demo.world import Mishap
 from quilt_mcp.requirements.settings import FILE_NAME
-from quilt_mcp.settings import Settings
+from tests.support.settings import Settings
 from tests.worlds.failing_aws import FailingAWS, Outage
 
 STACK_PATHS = ("/graphql", "/config.json", "/api/token", "/api/auth/get_credentials")

@@ -103,7 +103,13 @@ def write_project() -> str:
     """Return the bundle's pyproject.toml: that of the project without its extras and tools, with tested versions."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     tables = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
-    kept = ("[build-system]", "[project]", "[project.scripts]", "[tool.hatch.build.targets.wheel]")
+    kept = (
+        "[build-system]",
+        "[project]",
+        "[project.scripts]",
+        '[project.entry-points."quilt_mcp.domains"]',
+        "[tool.hatch.build.targets.wheel]",
+    )
     versions = re.findall(
         r"^[\w.-]+==\S+", (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -7,7 +7,8 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.app.settings import DispatchSettings
+from quilt_mcp.services.settings import CallerSettings, QuiltSettings
 
 ROOT = Path(__file__).parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -16,13 +17,13 @@ BUNDLE = "quilt.mcpb"
 DESCRIPTION = PROJECT["description"].partition(":")[0] + "."
 """At most 100 characters, which is the limit of the MCP registry."""
 
-FOR_OTHERS = frozenset({"catalog_url", "quilt_token_header"})
-"""The settings of QuiltSettings that concern callers who sign in over HTTP."""
+NOT_LOCAL = CallerSettings.model_fields.keys() | DispatchSettings.model_fields.keys()
+"""The settings of QuiltSettings that concern callers who sign in over HTTP, or every server."""
 
 
 def local_settings() -> dict[str, FieldInfo]:
     """Return the settings of a local user's server, by environment variable."""
-    fields = {name: field for name, field in QuiltSettings.model_fields.items() if name not in FOR_OTHERS}
+    fields = {name: field for name, field in QuiltSettings.model_fields.items() if name not in NOT_LOCAL}
     return {
         alias if isinstance(alias := field.validation_alias, str) else f"QUILT_MCP_{name.upper()}": field
         for name, field in fields.items()

@@ -272,6 +272,8 @@ def add_tools(mcp: FastMCP, app: App) -> None:
 
 ANALYSIS = Domain(
     name="analysis",
+    place=40,
+    summary="Analyses Python code if the extra `analysis` is installed: contracts, exceptions, equivalence, branches.",
     resources=RESOURCES,
     add_tools=add_tools,
     settings=AnalysisSettings,

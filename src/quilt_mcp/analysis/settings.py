@@ -3,11 +3,14 @@
 import os
 
 from pydantic import AliasChoices, Field
-from pydantic_settings import BaseSettings
+
+from quilt_mcp.app.settings import Group, SettingsGroup
 
 
-class AnalysisSettings(BaseSettings):
+class AnalysisSettings(SettingsGroup):
     """Limits of the sandbox. Each SYMBOLIC_… variable is an older name of the same setting."""
+
+    group = Group("Analysis", "See [analysis.md](analysis.md).")
 
     analysis_memory_limit_mb: int = Field(
         2048,

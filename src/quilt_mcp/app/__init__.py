@@ -114,8 +114,8 @@ class DefaultApp:
             self._make, self._app = make or self._make, None
 
     @contextmanager
-    def replace_temporarily(self, make: Callable[[], App]) -> Iterator[None]:
-        """Make the app with another function until the context ends. Then the app is the same as before."""
+    def replace_temporarily(self, make: Callable[[], App] | None = None) -> Iterator[None]:
+        """Make another app until the context ends, with this or the same function. Then the app is that of before."""
         with self._lock:
             before = self._make, self._app
         self.register(make)

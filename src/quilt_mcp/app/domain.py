@@ -2,14 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from fastmcp import FastMCP
+from mcp_types import Icon
 from pydantic import BaseModel
-from pydantic_settings import BaseSettings
 
 from quilt_mcp.app import App
 from quilt_mcp.app.pools import Pool
+from quilt_mcp.app.settings import SettingsGroup
 from quilt_mcp.core.errors import MakeFailure
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, build_registry
@@ -19,33 +22,90 @@ class InvalidDomain(ValueError):
     """The domains of a server do not fit together, or one cannot run here. The message says which and why."""
 
 
+class Product(NamedTuple):
+    """What a person sees of a server.
+
+    Attributes:
+        title: its name.
+        website_url: where the product is described.
+        icons: its pictures.
+    """
+
+    title: str
+    website_url: str | None = None
+    icons: Sequence[Icon] = ()
+
+
+class Command(NamedTuple):
+    """A command of `quilt-mcp`.
+
+    Attributes:
+        place: what it is, as `package.module:name`. It is imported when it is called.
+        summary: one line for `--help`.
+    """
+
+    place: str
+    summary: str
+
+
+class Scene(NamedTuple):
+    """A demo world that domains fill.
+
+    Attributes:
+        settings: those of the world, with its own directory.
+        user: the name of who is signed in, if anyone is.
+        has_role: whether that person has a role in the stack.
+        is_member: whether that person is not an administrator.
+        is_empty: whether the company has no data.
+        now: the time of a demo for people; None in worlds with fixed times.
+    """
+
+    settings: BaseModel
+    user: str | None = None
+    has_role: bool = False
+    is_member: bool = False
+    is_empty: bool = False
+    now: datetime | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """What one domain provides.
 
     Attributes:
-        name: names it in messages.
+        name: names it in messages, in `QUILT_MCP_DOMAINS`, and as its entry point.
+        place: those with smaller numbers come first, then those with smaller names.
         resources: the rows of its resources.
+        summary: its lines in the instructions of a server. They say what a model can read and do with it.
+        product: what a person sees of a server whose first domain with a product this is.
         add_tools: adds its tools and prompts to a server, such as `CheckedTool`, which makes the app the current one.
         listing: what it adds to `resources/list` from a data source, page by page.
         failures: for the full name of a foreign exception class, the function that makes our failure from it.
         checks: readiness checks by name; each raises a ResourceFailure if the system behind it does not work.
-        pools: by scheme, where its service functions run; by default in the threads for local work.
+        pools: by scheme, where its service functions run; by default in the threads for local work. A row with a
+            `pool` of its own runs there.
         settings: the class that declares its settings, without those that it shares with other domains.
         libraries: the top-level modules that its settings need.
         extra: the extra that installs those libraries.
+        commands: its commands by name.
+        fill_demo: writes its data into a demo world.
     """
 
     name: str
-    resources: Sequence[ResourceDefinition]
+    place: int = 100
+    resources: Sequence[ResourceDefinition] = ()
+    summary: str = ""
+    product: Product | None = None
     add_tools: Callable[[FastMCP, App], None] = lambda _, __: None
     listing: ListSource | None = None
     failures: Mapping[str, MakeFailure] = field(default_factory=dict)
     checks: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     pools: Mapping[str, Pool] = field(default_factory=dict)
-    settings: type[BaseSettings] | None = None
+    settings: type[SettingsGroup] | None = None
     libraries: Sequence[str] = ()
     extra: str = ""
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    fill_demo: Callable[[Scene], None] = lambda _: None
 
     def check_libraries(self, settings: BaseModel) -> None:
         """Check that the libraries of this domain are installed if the user has set one of its settings.
@@ -60,6 +120,22 @@ class Domain:
             raise InvalidDomain(
                 f"The setting {used[0]} needs {', '.join(missing)}: install the extra `{self.extra}`, or unset it"
             )
+
+
+def merge(domains: Iterable[Domain], kind: str) -> dict[str, object]:
+    """Return one mapping of all domains, such as that of their `checks`.
+
+    Raises:
+        InvalidDomain: two domains have the same key.
+    """
+    owners: dict[str, str] = {}
+    merged: dict[str, object] = {}
+    for domain in domains:
+        for key, value in getattr(domain, kind).items():
+            if owners.setdefault(key, domain.name) != domain.name:
+                raise InvalidDomain(f"The domains {owners[key]} and {domain.name} both have {key} in `{kind}`")
+            merged[key] = value
+    return merged
 
 
 def collect_resources(domains: Iterable[Domain]) -> dict[str, ResourceDefinition]:

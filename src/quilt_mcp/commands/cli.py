@@ -2,13 +2,17 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic_core import ValidationError
 
 from quilt_mcp.app.home import NoHomeError, find_data_directory
 from quilt_mcp.console.process import INTERRUPTED, Misuse, Unable, discard_stdout, is_of_stdout
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
 
 PIPE_CLOSED = 141  # the exit status: 128 plus the signal
 DEFAULT_WORLD = "admin"
@@ -23,18 +27,26 @@ COMMANDS = {
         "quilt_mcp.commands.install:install",
         "Print or write the configuration of an MCP client for this server.",
     ),
-    "requirements": (
-        "quilt_mcp.commands.requirements:app",
-        "Import, export, migrate and inspect the requirements database.",
-    ),
 }
+"""The place and the summary of each command. A command is imported when it is called."""
 WITHOUT_DATA_DIRECTORY = {"install"}
 """The commands that import neither FastMCP nor quilt3. The imports of these look for the user's data directory."""
 
 
 def list_commands() -> Mapping[str, tuple[str, str]]:
-    """Return the place and the summary of each command. A command is imported when it is called."""
-    return COMMANDS
+    """Return the place and the summary of each command, also of those of the installed domains.
+
+    Raises:
+        Misuse: a domain cannot be loaded, or has a command that exists.
+    """
+    server = import_module("quilt_mcp.server")
+    try:
+        added: Mapping[str, tuple[str, str]] = server.list_commands(server.find_domains())
+    except server.InvalidDomain as error:
+        raise Misuse(f"{error}.") from error
+    for name in added.keys() & COMMANDS.keys():
+        raise Misuse(f"A domain has the command {name}, which quilt-mcp has.")
+    return {**COMMANDS, **added}
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -46,7 +58,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     """
     try:
         words = list(complete_demo(sys.argv[1:] if tokens is None else tokens))
-        if not WITHOUT_DATA_DIRECTORY.issuperset(words[:1]) and words[0] in list_commands():
+        if words and words[0] in COMMANDS.keys() - WITHOUT_DATA_DIRECTORY:
             find_data_directory()
         status = _run(words)
         sys.stdout.flush()
@@ -55,7 +67,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         if error.title != "Settings":  # not a setting, so a bug
             raise
-        return _report(import_module("quilt_mcp.settings").describe_setting(error))
+        return _report(import_module("quilt_mcp.settings").describe_setting(error, _find_settings))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -74,12 +86,22 @@ def _run(words: Sequence[str]) -> int | None:
     """Run a command. Clients start `quilt-mcp serve`, which does not wait for the import of the parser."""
     if list(words) == ["serve"]:
         return cast("int", import_module("quilt_mcp.commands.stdio").serve_stdio())
+    commands: Mapping[str, tuple[str, str]] = COMMANDS
+    if not words or words[0] not in COMMANDS.keys() | {"--version"}:
+        with suppress(*() if words and not words[0].startswith("-") else (NoHomeError,)):  # help needs no directory
+            commands = list_commands()
     try:
-        return cast("int | None", import_module("quilt_mcp.console.parser").run(words, list_commands()))
+        return cast("int | None", import_module("quilt_mcp.console.parser").run(words, commands))
     except FileNotFoundError as error:
         if error.filename is not None:
             raise
         raise Unable(f"{error.strerror}.") from error  # there is no directory for temporary files
+
+
+def _find_settings() -> type["BaseSettings"]:
+    server = import_module("quilt_mcp.server")
+    found: type[BaseSettings] = server.settings_class(server.find_domains())
+    return found
 
 
 def complete_demo(tokens: Sequence[str]) -> Iterator[str]:

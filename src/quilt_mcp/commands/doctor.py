@@ -19,9 +19,10 @@ from rich.text import Text
 from quilt_mcp.app.build import advise_extra, find_version
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.get import Body, ServerClient, call_tool, run_session
+from quilt_mcp.commands.startup import read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import ServerSettings
 
 State = Literal["ok", "failed", "skipped", "info"]
 
@@ -161,7 +162,7 @@ class EffectiveSetting(TypedDict):
     file: str | None
 
 
-def describe_settings(settings: Settings, environment: Mapping[str, str]) -> list[EffectiveSetting]:
+def describe_settings(settings: ServerSettings, environment: Mapping[str, str]) -> list[EffectiveSetting]:
     """Return all settings, sorted by their variables.
 
     Args:
@@ -169,13 +170,13 @@ def describe_settings(settings: Settings, environment: Mapping[str, str]) -> lis
         environment: the environment variables.
     """
     given = list_variables(environment)
-    described = [_describe(settings, name, given) for name in Settings.model_fields]
+    described = [_describe(settings, name, given) for name in type(settings).model_fields]
     return sorted(described, key=lambda setting: setting["variable"])
 
 
-def _describe(settings: Settings, name: str, variables: Variables) -> EffectiveSetting:
-    file = find_file(Settings, name, variables)
-    known = name_variables(Settings, name)
+def _describe(settings: ServerSettings, name: str, variables: Variables) -> EffectiveSetting:
+    file = find_file(type(settings), name, variables)
+    known = name_variables(type(settings), name)
     given = next((one for one in known if one in variables), None)
     value = _mask(getattr(settings, name))
     if file:
@@ -216,7 +217,7 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
     with waiting("Checking"):
         found = run_session(_run_checks, demo=demo)
     ok = all(check["state"] != "failed" for check in found)
-    effective = describe_settings(Settings(), os.environ)
+    effective = describe_settings(read_own_settings(), os.environ)
     if as_json:
         show_json({"ok": ok, "checks": found, "settings": effective})
     else:

@@ -8,18 +8,20 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ctypes import c_bool
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
+from typing import cast
 
 from pydantic_core import ValidationError
 from starlette.applications import Starlette
 
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
+from quilt_mcp.app.domain import Domain, merge
 from quilt_mcp.app.pools import Pools
 from quilt_mcp.console.logs import flush_log, log_to_stderr
 from quilt_mcp.console.process import run_stoppable
@@ -37,15 +39,17 @@ from quilt_mcp.http.server import (
     configure_uvicorn,
     exit_with_parent,
 )
-from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
-from quilt_mcp.settings import Settings, describe_setting
+from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server, find_domains, read_settings, settings_class
+from quilt_mcp.settings import ServerSettings, describe_setting
 
 NO_RELOAD = "SIGHUP is ignored: start the server with --workers 1 or more to replace it without a pause"
 
 logger = logging.getLogger(__name__)
 
 
-def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:
+def run_alone(
+    mcp: QuiltServer, settings: ServerSettings, transport: Transport, host: str, listener: socket.socket
+) -> int:
     """Serve in this process until a signal ends it; return 0. Another exit status is that of an exception.
 
     SIGTERM lets requests in progress finish. A second SIGTERM and SIGINT do not.
@@ -62,7 +66,7 @@ def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: 
     return 0
 
 
-def run_workers(settings: Settings, host: str, listener: socket.socket, count: int) -> int:
+def run_workers(settings: ServerSettings, host: str, listener: socket.socket, count: int) -> int:
     """Serve streamable HTTP in several processes until a signal ends them; return the exit status."""
     leaving = get_context("spawn").RawValue(c_bool)  # without a lock, which a worker that is killed could hold
     config = configure_uvicorn(
@@ -84,11 +88,15 @@ def create_worker_application(host: str, leaving: Flag) -> Starlette:
     """Create the application of a worker process, from the settings of its environment."""
     exit_with_parent()
     try:
-        settings = Settings()
+        domains = find_domains()
+        settings = read_settings(domains)
         log_to_stderr(settings.log_level, settings.log_format)
-        mcp = create_server(settings)
-    except (*STARTUP_ERRORS, ValidationError) as error:  # a file or another system has changed since the parent started
-        reason = describe_setting(error) if isinstance(error, ValidationError) else str(error)
+        mcp = create_server(settings, domains=domains)
+    except ValidationError as error:  # a file has changed since the parent started
+        logger.error("this worker cannot start: %s", describe_setting(error, lambda: settings_class(domains)))  # noqa: TRY400 - the message is the whole reason
+        sys.exit(1)
+    except STARTUP_ERRORS as error:  # another system has changed
+        reason = str(error)
         logger.error("this worker cannot start: %s", reason)  # noqa: TRY400 - the message is the whole reason
         sys.exit(1)
     return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving)
@@ -96,7 +104,7 @@ def create_worker_application(host: str, leaving: Flag) -> Starlette:
 
 def create_web_server(
     mcp: QuiltServer,
-    settings: Settings,
+    settings: ServerSettings,
     *,
     transport: Transport,
     host: str,
@@ -112,7 +120,7 @@ def create_web_server(
 
 def create_http_application(
     mcp: QuiltServer,
-    settings: Settings,
+    settings: ServerSettings,
     *,
     transport: Transport,
     host: str,
@@ -146,7 +154,7 @@ def create_http_application(
         settings,
         transport=transport,
         host=host,
-        checks=readiness_checks(mcp.app),
+        checks=readiness_checks(mcp.app, mcp.domains),
         metrics=metrics,
         watching=watch,
         count=admission.count,
@@ -158,9 +166,13 @@ def create_http_application(
     return app
 
 
-def readiness_checks(app: App) -> dict[str, Check]:
-    """Return the checks of every domain, by name."""
-    return {name: app.bind(check) for domain in DOMAINS for name, check in domain.checks.items()}
+def readiness_checks(app: App, domains: Iterable[Domain]) -> dict[str, Check]:
+    """Return the checks of these domains, by name.
+
+    Raises:
+        InvalidDomain: two domains have a check of the same name.
+    """
+    return {name: app.bind(cast("Check", check)) for name, check in merge(domains, "checks").items()}
 
 
 def tune_garbage_collection() -> None:

@@ -7,13 +7,13 @@ from typing import Annotated, Literal, cast
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from quilt_mcp.commands.startup import start_server
+from quilt_mcp.commands.startup import read_own_settings, start_server
 from quilt_mcp.commands.stdio import serve_stdio
 from quilt_mcp.console.parser import Demo
 from quilt_mcp.console.process import Misuse, Unable
 from quilt_mcp.http.auth import check_audience
 from quilt_mcp.http.server import TooFewDescriptors, is_loopback, listen, raise_descriptor_limit
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.settings import HTTPSettings
 
 ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
 ALLOW_STATIC_TOKENS = "--allow-static-tokens-beyond-this-machine"
@@ -55,7 +55,8 @@ def serve(
         if host is not None or port is not None or allow_anyone or allow_static_tokens:
             raise Misuse("Over stdio, the client starts this command, and no address is used: add --transport http.")
         return serve_stdio(demo)
-    settings, host, port = Settings(), "127.0.0.1" if host is None else host, 8000 if port is None else port
+    settings = read_own_settings()
+    host, port = "127.0.0.1" if host is None else host, 8000 if port is None else port
     with start_server(settings, demo) as mcp:
         try:
             _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)

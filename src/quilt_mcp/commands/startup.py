@@ -17,10 +17,22 @@ from quilt_mcp.app.secret_files import find_exposed_files
 from quilt_mcp.console.logs import configure_logging
 from quilt_mcp.console.process import Misuse, Unable
 from quilt_mcp.http.audit import open_audit_log
-from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
-from quilt_mcp.settings import Settings, find_unknown_variables
+from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server, find_domains, read_settings, settings_class
+from quilt_mcp.settings import ServerSettings, find_unknown_variables
 
 logger = logging.getLogger(__name__)
+
+
+def read_own_settings() -> ServerSettings:
+    """Return the settings of the environment, of the server and its domains.
+
+    Raises:
+        Misuse: a domain cannot be loaded; the message names the cause.
+    """
+    try:
+        return read_settings()
+    except STARTUP_ERRORS as error:
+        raise Misuse(f"{str(error).rstrip('.')}.") from error
 
 
 def open_server() -> QuiltServer:
@@ -33,7 +45,8 @@ def open_server() -> QuiltServer:
         server = create_server()
     except STARTUP_ERRORS as error:
         raise Misuse(f"{str(error).rstrip('.')}.") from error
-    for problem in (*find_exposed_files(Settings, os.environ), *find_unknown_variables(os.environ)):
+    settings = settings_class(find_domains())
+    for problem in (*find_exposed_files(settings, os.environ), *find_unknown_variables(settings, os.environ)):
         logger.warning(problem)
     return server
 
@@ -55,12 +68,12 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # the second one if a terminal is closed
         if current_thread() is main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _exit_on_signal)
-    context: AbstractContextManager[object] = module.demo_world(name, now=datetime.now(UTC))
+    context: AbstractContextManager[object] = module.demo_world(name, domains=find_domains(), now=datetime.now(UTC))
     return context
 
 
 @contextmanager
-def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
+def start_server(settings: ServerSettings, demo: str | None) -> Iterator[QuiltServer]:
     """Create the server of this process, in a demo world if one is named.
 
     Raises:

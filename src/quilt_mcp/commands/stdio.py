@@ -39,11 +39,10 @@ from pydantic_core import from_json
 from typing_extensions import Buffer
 
 from quilt_mcp.app.message_text import Refusal, find_refusal
-from quilt_mcp.commands.startup import start_server
+from quilt_mcp.commands.startup import read_own_settings, start_server
 from quilt_mcp.console.process import run_stoppable
 from quilt_mcp.core.answers import escape_separators
 from quilt_mcp.http.audit import auditing, open_audit_log
-from quilt_mcp.settings import Settings
 
 ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 CHUNK = 65_536
@@ -54,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 def serve_stdio(demo: str | None = None) -> int:
     """Serve until the client disconnects, or Ctrl-C or SIGTERM. Return the exit status."""
-    settings = Settings()
+    settings = read_own_settings()
     client = take_client()
     with start_server(settings, demo) as mcp:
         log = mcp.app.part(open_audit_log)

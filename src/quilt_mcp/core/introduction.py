@@ -41,12 +41,14 @@ class Introduction(Middleware):
 
     Args:
         title: of the server, for a person.
-        website_url: of the product.
+        website_url: of the product, if it has one.
         icons: of the server.
         has_apps: whether a tool has a page of MCP Apps.
     """
 
-    def __init__(self, *, title: str, website_url: str, icons: Sequence[Icon], has_apps: bool = False) -> None:
+    def __init__(
+        self, title: str, website_url: str | None = None, icons: Sequence[Icon] = (), *, has_apps: bool = False
+    ) -> None:
         self._title, self._website_url, self._icons, self._has_apps = title, website_url, list(icons), has_apps
 
     async def on_initialize(
@@ -83,7 +85,7 @@ class Introduction(Middleware):
         return result.model_copy(update={"capabilities": capabilities, "meta": meta})
 
     def _describe(self, info: Implementation) -> Implementation:
-        shown = {"title": self._title, "website_url": self._website_url, "icons": self._icons}
+        shown = {"title": self._title, "website_url": self._website_url, "icons": self._icons or None}
         return info.model_copy(update=shown)
 
     def _correct(self, announced: ServerCapabilities) -> ServerCapabilities:

@@ -29,8 +29,8 @@ _JSON_NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "an 
 
 Admit = Callable[[Read], AbstractAsyncContextManager[None]]
 Call = Callable[[], Any]
-Run = Callable[[str, Call], Awaitable[Any]]
-"""Calls a function of a category: awaits it, or runs it in a thread, which the cancellation of the call abandons."""
+Run = Callable[[ResourceDefinition, Call], Awaitable[Any]]
+"""Calls a function of a resource: awaits it, or runs it in a thread, which the cancellation of the call abandons."""
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class ResourceManager:
             return []
         try:
             with self.around(), anyio.fail_after(self._deadline):
-                existing = await self._run(definition["category"], partial(definition["values"][variable], prefix))
+                existing = await self._run(definition, partial(definition["values"][variable], prefix))
         except BaseException as error:
             _check_end(error)
             if isinstance(error, TimeoutError) or (isinstance(error, Exception) and self.find_failure(error)):
@@ -170,7 +170,7 @@ class ResourceManager:
         started, result = time.perf_counter(), None
         try:
             async with asyncio.timeout(self._deadline) as limit:
-                result = await self._run(definition["category"], partial(definition["service_function"], **parameters))
+                result = await self._run(definition, partial(definition["service_function"], **parameters))
         except TimeoutError as error:
             if not limit.expired():  # it is one of the service function
                 raise
@@ -262,7 +262,7 @@ def _keep_all(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return made
 
 
-async def _run(threads: anyio.CapacityLimiter, _: str, call: Call) -> object:
+async def _run(threads: anyio.CapacityLimiter, _: ResourceDefinition, call: Call) -> object:
     if inspect.iscoroutinefunction(call):
         return await call()
     return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)

@@ -19,7 +19,7 @@ VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ResourceDefinition(TypedDict):
-    """One resource: its ten keys, and six that only some resources have."""
+    """One resource: its ten keys, and seven that only some resources have."""
 
     uri: str
     """The URI, with {variables} if it is a template."""
@@ -52,6 +52,8 @@ class ResourceDefinition(TypedDict):
     """Whether every caller gets the same answer, so that a cache between client and server may keep it for all."""
     parameters: NotRequired[list[str]]
     """Optional parameters of a resource that is no template: its URI is listed without them."""
+    pool: NotRequired[str]
+    """Where its functions run, if not where the others of its scheme do. The server says which pools there are."""
 
 
 def path_of(pattern: str) -> str:
@@ -88,6 +90,7 @@ def define(
     ttl_seconds: int = 0,
     shared: bool = False,
     parameters: Collection[str] = (),
+    pool: str = "",
 ) -> ResourceDefinition:
     """Return the definition of one resource. What the URI and the function determine is derived from them.
 
@@ -106,6 +109,7 @@ def define(
             configuration: nobody tells the client that an answer is out of date.
         shared: whether every caller gets the same answer.
         parameters: optional parameters that the URI does not name, so that clients see a resource and no template.
+        pool: where its functions run, for a resource that asks another system than the others of its scheme.
     """
     variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
@@ -133,6 +137,8 @@ def define(
         definition["ttl_seconds"] = ttl_seconds
     if shared:
         definition["shared"] = True
+    if pool:
+        definition["pool"] = pool
     return definition
 
 

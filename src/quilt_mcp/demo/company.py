@@ -1,7 +1,7 @@
 """The companies of the demo worlds: one that uses Quilt every day, and one that has just installed it."""
 
 from quilt_mcp.demo.data_lake import BUCKETS, DATABASES, NON_MANAGED, PRIMARY, QUERIES, RESEARCHER, WORK_GROUPS
-from quilt_mcp.demo.records import Company, Policy, Role, Step, User, Workflow
+from quilt_mcp.demo.records import Company, Policy, Role, User
 
 ADMIN = "amara_osei"
 MEMBER = "jonas_lindqvist"
@@ -94,31 +94,6 @@ mappings:
 """
 
 
-WORKFLOWS = (
-    Workflow(
-        "run-250519-intake",
-        "Intake of run 250519",
-        "Bring one sequencing run from the instrument into the catalog.",
-        (
-            Step("copy", "Copy the run's files to acme-raw-sequencing", (), ("in_progress", "completed")),
-            Step("validate", "Check the files against the sample sheet", ("copy",), ("in_progress", "completed")),
-            Step("package", "Push the package runs/250519", ("validate",), ("in_progress", "completed")),
-        ),
-    ),
-    Workflow(
-        "quarterly-aggregation",
-        "Quarterly aggregation",
-        "Aggregate the quarter's runs into one package of results.",
-        (
-            Step("select-runs", "Choose the runs of the quarter", (), ("in_progress", "completed"), "14 runs chosen"),
-            Step("quality-check", "Drop samples below Q30", ("select-runs",), ("in_progress", "completed")),
-            Step("aggregate", "Merge the gene counts", ("quality-check",), ("in_progress",), "9 of 14 runs merged"),
-            Step("compare", "Compare with the last quarter", ("aggregate",)),
-            Step("publish", "Push the package rnaseq/quarterly", ("aggregate", "compare")),
-        ),
-    ),
-)
-
 ACME = Company(
     "acme",
     USERS,
@@ -127,7 +102,6 @@ ACME = Company(
     DATABASES,
     WORK_GROUPS,
     QUERIES,
-    WORKFLOWS,
     sso=SSO,
     open_query=True,
 )

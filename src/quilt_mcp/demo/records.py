@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from quilt_mcp.workflows.model import StepStatus
-
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
 
@@ -215,27 +213,6 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step of a workflow, the steps that it depends on, and the statuses that it has had."""
-
-    id: str
-    description: str
-    dependencies: tuple[str, ...] = ()
-    statuses: tuple[StepStatus, ...] = ()
-    message: str | None = None
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """A workflow of the signed-in user."""
-
-    id: str
-    name: str
-    description: str
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True)
 class Company:
     """All data of a company. `users` are not sorted, because the stack does not sort them."""
 
@@ -246,7 +223,6 @@ class Company:
     databases: tuple[Database, ...] = ()
     work_groups: tuple[WorkGroup, ...] = ()
     queries: tuple[Query, ...] = ()
-    workflows: tuple[Workflow, ...] = ()
     sso: str | None = None
     sso_set_at: str = "2025-02-17T10:04:31Z"
     open_query: bool = False

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,15 +19,15 @@ import quilt3.session
 import quilt3.telemetry
 import quilt3.util
 
-from quilt_mcp.app import App, default_app
+from quilt_mcp.app import default_app
+from quilt_mcp.app.domain import Domain, Scene
 from quilt_mcp.demo.aws import Account, open_account
 from quilt_mcp.demo.company import ACME, ADMIN, EMPTY, MEMBER
 from quilt_mcp.demo.graphql import TODAY, Endpoint
 from quilt_mcp.demo.http_server import ACME_HOSTS, Certificate, make_certificate
 from quilt_mcp.demo.records import REGION, Company, User
-from quilt_mcp.demo.samples import refresh_sample, write_sample, write_workflows
 from quilt_mcp.demo.stack import FakeStack
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import combine_settings
 
 LOOPBACK = "127.0.0.1,localhost"
 TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -176,7 +176,11 @@ class World:
 
 @contextmanager
 def demo_world(
-    name: str = "admin", *, now: datetime | None = None, plans: Mapping[str, Plan] = PEOPLE
+    name: str = "admin",
+    *,
+    domains: Sequence[Domain],
+    now: datetime | None = None,
+    plans: Mapping[str, Plan] = PEOPLE,
 ) -> Iterator[World]:
     """Put this process into a world until the context ends. Then everything is restored.
 
@@ -185,6 +189,7 @@ def demo_world(
 
     Args:
         name: one of the plans.
+        domains: write their data into the world.
         now: the time of a demo for people: the last change of its requirements is an hour before, and its
             administrator is the user `me` of filters, if there is one. Without it, the times are those of the sample.
         plans: the worlds by name.
@@ -198,19 +203,19 @@ def demo_world(
     if not _occupied.acquire(blocking=False):
         raise RuntimeError("This process is already in a demo world. Leave it before you enter another.")
     try:
-        with _enter(name, plans[name], now) as world:
+        with _enter(name, plans[name], now, domains) as world:
             yield world
     finally:
         _occupied.release()
 
 
 @contextmanager
-def _enter(name: str, plan: Plan, now: datetime | None) -> Iterator[World]:
+def _enter(name: str, plan: Plan, now: datetime | None, domains: Sequence[Domain]) -> Iterator[World]:
     company = plan.company
     user = company.find_user(plan.user) if plan.user else None
     with ExitStack() as stack:
         # First, so that it is restored last: a thread that outlives the world cannot make an app of it meanwhile.
-        stack.enter_context(default_app.replace_temporarily(lambda: App(Settings())))
+        stack.enter_context(default_app.replace_temporarily())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quilt-mcp-demo-"))).resolve()
         stack.enter_context(isolate(directory))
         aws = stack.enter_context(open_account(company, plan.endpoint.age))
@@ -219,16 +224,17 @@ def _enter(name: str, plan: Plan, now: datetime | None) -> Iterator[World]:
         registry = stack.enter_context(FakeStack(company, aws.credentials, **options))
         route_to(registry.port, certificate, directory)
         log_in(registry, user)
-        settings = Settings()
-        settings.data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
-        if company is not EMPTY:
-            write_sample(settings)
-            if now and user:
-                refresh_sample(settings, now, user.name)
-        has_name = (now is not None and company is not EMPTY) or (user is not None and not user.is_admin)
-        if user and user.role and has_name:  # the sample does not know a user without a role
-            os.environ["QUILT_MCP_REQUIREMENTS_USER"] = user.name
-        write_workflows(settings, company.workflows)
+        (directory / "data").mkdir()  # otherwise answers about it would depend on earlier reads
+        scene = Scene(
+            combine_settings(tuple(domain.settings for domain in domains if domain.settings))(),
+            user=user.name if user else None,
+            has_role=bool(user and user.role),
+            is_member=bool(user and not user.is_admin),
+            is_empty=company is EMPTY,
+            now=now,
+        )
+        for domain in domains:
+            domain.fill_demo(scene)
         if plan.mishap:
             plan.mishap(registry, aws, stack)
         registry.calls.clear()

@@ -46,7 +46,7 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import DONE, Read, milliseconds_since
 from quilt_mcp.http.request_state import current_scope
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import LogSettings
 
 STDERR = "stderr"
 MAX_WAITING = 10_000
@@ -199,7 +199,7 @@ class _AuditFile(LineHandler, WatchedFileHandler):
         return open(self.baseFilename, "a", encoding="ascii", opener=partial(os.open, mode=0o600))
 
 
-def open_audit_log(settings: Settings) -> AuditLog:
+def open_audit_log(settings: LogSettings) -> AuditLog:
     return AuditLog(settings.audit_log)
 
 

@@ -2,12 +2,13 @@
 
 import inspect
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mcp_types import Annotations, Resource
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.domain import Command, Domain
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import MIME_TYPE, iso
@@ -209,6 +210,15 @@ async def check_database() -> None:
 
 REQUIREMENTS = Domain(
     name="requirements",
+    place=30,
+    summary="Reads a requirements database: epics, user stories, requirements, acceptance criteria, with search.",
+    commands={
+        "requirements": Command(
+            "quilt_mcp.requirements.commands.app:app",
+            "Import, export, migrate and inspect the requirements database.",
+        )
+    },
+    fill_demo=lambda scene: import_module("quilt_mcp.requirements.sample").fill_demo(scene),  # it imports SQLAlchemy
     resources=RESOURCES,
     listing=ListSource(find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template),
     checks={"database": check_database},

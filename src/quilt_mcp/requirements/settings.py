@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from quilt_mcp.app.database import StorageSettings, check_url
+from quilt_mcp.app.settings import Group
 
 FILE_NAME = "requirements.sqlite3"
 """The embedded database, in the data directory."""
@@ -13,6 +14,8 @@ FILE_NAME = "requirements.sqlite3"
 
 class RequirementsSettings(StorageSettings):
     """Settings of the requirements database, and of the access to it."""
+
+    group = Group("Requirements", "See [requirements.md](requirements.md).")
 
     database_url: Annotated[SecretStr, AfterValidator(partial(check_url, others=("sqlite",)))] | None = Field(
         None,

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
+from mcp_types import Icon
+
 from quilt_mcp.app import current_app
-from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.domain import Domain, Product
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
@@ -23,6 +25,16 @@ from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
 
+ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients check that it is a URI
+    "data:image/svg+xml,%3Csvg%20xmlns=%27http://www.w3.org/2000/svg%27%20viewBox=%270%200%204%204%27%3E"
+    "%3Cpath%20fill=%27%236a5acd%27%20d=%27M0%200h2v2H0zM2%202h2v2H2z%27/%3E"
+    "%3Cpath%20fill=%27%23f28e2b%27%20d=%27M2%200h2v2H2zM0%202h2v2H0z%27/%3E%3C/svg%3E"
+)
+PRODUCT = Product("Quilt", "https://quilt.bio", [Icon(src=ICON, mime_type="image/svg+xml", sizes=["any"])])
+SUMMARY = """\
+Reads a Quilt stack: login, buckets, packages (quilt://buckets/{bucket}/packages, quilt://search/{query}), permissions,
+Athena, tabulator, users and roles, package metadata, workflows. To push packages, use quilt3 or Quilt's own tools.\
+"""
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
 PAGES = ("cursor", "limit")
@@ -153,6 +165,9 @@ async def check_catalog() -> None:
 
 QUILT = Domain(
     name="quilt",
+    place=10,
+    summary=SUMMARY,
+    product=PRODUCT,
     resources=RESOURCES,
     failures=FAILURES,
     checks={"catalog": check_catalog},

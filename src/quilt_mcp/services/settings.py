@@ -1,13 +1,22 @@
 """Settings of the Quilt domain."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, AnyHttpUrl, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AnyHttpUrl,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings
 
-from quilt_mcp.app.database import Seconds, StorageSettings
+from quilt_mcp.app.database import StorageSettings
+from quilt_mcp.app.settings import SIGN_IN, DispatchSettings, Group, Seconds, SettingsGroup
 
 Timeout = tuple[float, float]
 """The time limits for connecting and for a response, in seconds."""
@@ -45,11 +54,17 @@ GivenURL = Annotated[CatalogURL | None, BeforeValidator(lambda url: str(url or "
 """Programs that start this server often set variables of other programs to nothing."""
 
 
-class StackSettings(BaseSettings):
-    """The connection to Quilt and AWS."""
+LOCAL = Group(
+    "Local use",
+    "Quilt and AWS, for one person over stdio. The defaults suit most users; a slow network needs longer timeouts.",
+)
 
-    connect_timeout_seconds: Seconds = Field(3.0, description="Timeout for connecting to Quilt or AWS.")
-    read_timeout_seconds: Seconds = Field(10.0, description="Timeout for each response from Quilt or AWS.")
+
+class CallerSettings(SettingsGroup):
+    """How callers who sign in over HTTP reach Quilt."""
+
+    group = SIGN_IN
+
     catalog_url: CatalogURL | None = Field(
         None,
         description="Quilt catalog for callers who sign in over HTTP. Default: the catalog that quilt3 is configured "
@@ -61,6 +76,14 @@ class StackSettings(BaseSettings):
         description="HTTP header in which callers who sign in send their Quilt API key or access token.",
     )
 
+
+class StackSettings(CallerSettings):
+    """The connection to Quilt and AWS."""
+
+    group = LOCAL
+
+    connect_timeout_seconds: Seconds = Field(3.0, description="Timeout for connecting to Quilt or AWS.")
+    read_timeout_seconds: Seconds = Field(10.0, description="Timeout for each response from Quilt or AWS.")
     api_key: SecretStr | None = Field(
         None,
         validation_alias="QUILT_API_KEY",
@@ -83,8 +106,10 @@ class StackSettings(BaseSettings):
         return self.connect_timeout_seconds, self.read_timeout_seconds
 
 
-class QuiltSettings(StackSettings, StorageSettings):
+class QuiltSettings(StackSettings, StorageSettings, DispatchSettings):
     """The settings of the Quilt resources."""
+
+    group = LOCAL
 
     probe_seconds: Seconds = Field(
         15.0, description="Time budget for asking all buckets or workgroups. The answer names those not reached."
@@ -93,3 +118,9 @@ class QuiltSettings(StackSettings, StorageSettings):
         default=False,
         description="Let `permissions://` test write access with a conditional PutObject that stores nothing.",
     )
+
+    @model_validator(mode="after")
+    def _check_time_limits(self) -> Self:
+        if self.probe_seconds >= self.deadline_seconds:
+            raise ValueError("QUILT_MCP_PROBE_SECONDS must be less than QUILT_MCP_DEADLINE_SECONDS")
+        return self

@@ -1,5 +1,7 @@
 """The workflow domain: its resources, tools and readiness check."""
 
+from importlib import import_module
+
 from quilt_mcp.app import current_app
 from quilt_mcp.app.domain import Domain
 from quilt_mcp.app.pools import run_in_pool
@@ -28,6 +30,9 @@ async def check_database() -> None:
 
 WORKFLOWS = Domain(
     name="workflows",
+    place=20,
+    summary="Keeps workflows across conversations: workflow://workflows, and tools that change them.",
+    fill_demo=lambda scene: import_module("quilt_mcp.workflows.sample").fill_demo(scene),  # it imports SQLAlchemy
     resources=RESOURCES,
     add_tools=add_workflow_tools,
     checks={"workflows": check_database},

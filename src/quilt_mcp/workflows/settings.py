@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from quilt_mcp.app.database import StorageSettings, check_url
+from quilt_mcp.app.settings import Group
 
 FILE_NAME = "workflows.sqlite3"
 """The workflow file, in the data directory."""
@@ -12,6 +13,8 @@ FILE_NAME = "workflows.sqlite3"
 
 class WorkflowSettings(StorageSettings):
     """Settings of the storage of workflows."""
+
+    group = Group("Workflows", "See [deploy.md](deploy.md#state-that-processes-share).")
 
     workflows_url: Annotated[SecretStr, AfterValidator(check_url)] | None = Field(
         None,

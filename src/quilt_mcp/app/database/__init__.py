@@ -7,12 +7,11 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings
 
 from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.home import find_data_directory
+from quilt_mcp.app.settings import STORAGE_AND_LOG, Seconds, SettingsGroup
 
-Seconds = Annotated[float, Field(gt=0, le=600)]
 _DRIVER = "psycopg"
 _POSTGRESQL = frozenset({"postgresql", "postgres", f"postgresql+{_DRIVER}"})
 
@@ -40,8 +39,10 @@ def _choose_directory(given: object) -> Path:
     return Path(path) if path else find_data_directory()
 
 
-class StorageSettings(BaseSettings):
+class StorageSettings(SettingsGroup):
     """Settings of local databases, and the timeout of all databases."""
+
+    group = STORAGE_AND_LOG
 
     data_dir: Annotated[Path, BeforeValidator(_choose_directory)] = Field(
         default_factory=find_data_directory,

@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from quilt_mcp.commands.import_report import Imported, describe_report, list_counts, show_report, watch, watch_export
 from quilt_mcp.console.logs import configure_logging
 from quilt_mcp.console.output import complain, show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON
 from quilt_mcp.console.process import Misuse, is_of_stdout, run_stoppable
 from quilt_mcp.core.errors import ResourceFailure
+from quilt_mcp.requirements.commands.report import (
+    Imported,
+    describe_report,
+    list_counts,
+    show_report,
+    watch,
+    watch_export,
+)
 from quilt_mcp.requirements.failures import CHECK_STATUS
 
 if TYPE_CHECKING:
     from quilt_mcp.app.database.engines import Schema
-    from quilt_mcp.commands.requirements_work import Status
+    from quilt_mcp.requirements.commands.work import Status
 
 _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."
 _ARCHIVE = ".reqifz"
@@ -152,7 +159,7 @@ def status(*, as_json: AsJSON = False) -> int:
 
 def _import_work() -> ModuleType:
     """Import the module that works on the database. It is not imported at the top because it imports SQLAlchemy."""
-    return import_module("quilt_mcp.commands.requirements_work")
+    return import_module("quilt_mcp.requirements.commands.work")
 
 
 def _choose_format(given: Format, file: Path | None) -> Literal["jsonl", "csv", "reqif"]:

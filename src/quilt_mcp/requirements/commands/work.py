@@ -17,8 +17,8 @@ from sqlalchemy import Connection, func, select
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.database.engines import Schema, State
-from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
 from quilt_mcp.core.errors import ResourceExecutionError
+from quilt_mcp.requirements.commands.report import EXPORTING, READING, Imported
 from quilt_mcp.requirements.database import CREATED_BY_USE, Database, open_database, require_readable
 from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import RequirementsSettings

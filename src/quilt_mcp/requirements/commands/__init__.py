@@ -1,0 +1,1 @@
+"""`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
