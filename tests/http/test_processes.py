@@ -31,9 +31,16 @@ from starlette.types import Message, Receive, Scope, Send
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, Request
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http import server
 from quilt_mcp.http.layers import FinishRequests
-from quilt_mcp.http.server import SPARE_SECONDS, ConnectionLimits, Shutdown, WebServer, configure_uvicorn, listen
+from quilt_mcp.http.server import (
+    SPARE_SECONDS,
+    ConnectionLimits,
+    Shutdown,
+    WebServer,
+    Worker,
+    configure_uvicorn,
+    listen,
+)
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
 from tests.http.web import READ, READ_QUICK, connected, new_client, request, shop, watching, with_headers
@@ -340,9 +347,8 @@ def test_a_worker_need_not_answer_health_checks_while_it_starts(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a slow machine, replacements were killed again and again in their start."""
-    monkeypatch.setattr(server, "START_SECONDS", seconds)
     config = configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=1)
-    worker = server.Worker(config, [])
+    worker = Worker(config, [], start_seconds=seconds)
     monkeypatch.setattr(worker, "process", SimpleNamespace(is_alive=lambda: True))
     assert worker.is_alive(timeout=0) == (seconds > 0)
     monkeypatch.setattr(worker, "process", SimpleNamespace(is_alive=lambda: False))

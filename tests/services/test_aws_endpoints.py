@@ -108,7 +108,7 @@ def test_credentials_of_this_machine_are_sent_where_its_owner_says(
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_endpoint_that_is_no_url_is_explained(
+def test_an_endpoint_that_is_not_a_url_is_explained(
     service: Service, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace("variable", service, "localhost:9000", monkeypatch)

@@ -359,10 +359,12 @@ class WebServer(uvicorn.Server):
 class Worker(Process):
     """A worker process of uvicorn, with our server."""
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], *, start_seconds: float = START_SECONDS
+    ) -> None:
         super().__init__(config, sockets)
         self._has_started = get_context("spawn").RawValue(c_bool)
-        self._must_answer_from = time.monotonic() + START_SECONDS
+        self._must_answer_from = time.monotonic() + start_seconds
 
     @property
     def has_started(self) -> bool:
