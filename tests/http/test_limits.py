@@ -29,7 +29,7 @@ from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http.layers import StreamLimit
+from quilt_mcp.http.layers import UNFINISHED_BODIES, StreamLimit, UnfinishedBodies
 from quilt_mcp.http.server import (
     OTHER_DESCRIPTORS,
     RESERVED_CONNECTIONS,
@@ -55,6 +55,7 @@ from tests.http.web import (
     serving,
     shop,
     watching,
+    with_headers,
     with_limits,
 )
 from tests.support.server_process import serve_http
@@ -416,7 +417,8 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
 HERE: dict[str, str] = {}
 BEN = {"Authorization": "Bearer the-token-of-ben"}
 BOTH = SecretStr(json.dumps({f"the-token-of-{name}": {"client_id": name} for name in ("ann", "ben")}))
-STREAMS = {"address": (20, 2, None, HERE, {"X-Forwarded-For": "203.0.113.7"}), "person": (5, 1, BOTH, ANN, BEN)}
+FORWARDED = {"X-Forwarded-For": "203.0.113.7"}
+STREAMS = {"address": (20, 2, None, HERE, FORWARDED), "person": (5, 1, BOTH, ANN, BEN)}
 
 
 @pytest.mark.parametrize(("connections", "count", "tokens", "one", "other"), STREAMS.values(), ids=STREAMS)
@@ -439,6 +441,90 @@ async def test_one_caller_cannot_open_all_streams(
                 return bool(again.status_code == HTTPStatus.OK)
 
         await until_awaited(opens_again)  # the server notices the end later
+
+
+@pytest.mark.parametrize(
+    ("tokens", "one", "other"), [(BOTH, ANN, BEN), (None, HERE, FORWARDED)], ids=["person", "address"]
+)
+async def test_one_caller_cannot_fill_the_memory_with_unfinished_bodies(
+    tokens: SecretStr | None, one: dict[str, str], other: dict[str, str]
+) -> None:
+    whole, half = BODY.ljust(1_000_000), 500_000
+
+    async with shop(HTTPSettings(static_tokens=tokens)) as (client, _), AsyncExitStack() as stack:
+
+        async def begin(headers: dict[str, str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await stack.enter_async_context(connected(client.base_url))
+            writer.write(HEAD + lines_of(with_headers(READ_QUICK, headers)))
+            writer.write(b"Content-Length: %d\r\n\r\n" % len(whole) + whole[:half])
+            return reader, writer
+
+        connections = [await begin(one) for _ in range(UNFINISHED_BODIES + 2)]
+        answers = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader, _ in connections]
+        await until(lambda: sum(answer.done() for answer in answers) == 2)
+        refused = [
+            (answer.result(), reader) for answer, (reader, _) in zip(answers, connections, strict=True) if answer.done()
+        ]
+        assert all(head.startswith(b"HTTP/1.1 429 ") and b"retry-after: 1\r\n" in head for head, _ in refused)
+        error = json.loads(await refused[0][1].readuntil(b"}}}"))["error"]["data"]
+        details = f"at most {UNFINISHED_BODIES} bodies that are not complete"
+        assert (error["details"], error["transient"]) == (details, True)
+        assert (await client.post(**with_headers(READ_QUICK, one))).status_code == HTTPStatus.OK  # in one piece
+
+        reader, writer = await begin(other)
+        waiting = [pair for pair, answer in zip(connections, answers, strict=True) if not answer.done()]
+        for _, held in (*waiting, (reader, writer)):
+            held.write(whole[half:])
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        assert {(await answer)[:13] for answer in answers} == {b"HTTP/1.1 200 ", b"HTTP/1.1 429 "}
+
+
+@pytest.mark.parametrize("end", ["complete", "disconnect", "error"])
+async def test_a_body_that_ends_in_any_way_makes_room(end: str) -> None:
+    last: dict[str, Message] = {"complete": {"type": "http.request"}, "disconnect": {"type": "http.disconnect"}}
+    begun = ended = 0
+    gate, is_over, sent = asyncio.Event(), asyncio.Event(), list[Message]()
+    part = {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal begun, ended
+        assert await receive() == part
+        begun += 1
+        try:
+            await receive()
+        finally:
+            ended += 1
+        await is_over.wait()  # the request goes on when its body has ended
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    def start() -> asyncio.Task[None]:
+        parts = [part]
+
+        async def receive() -> Message:
+            if parts:
+                return parts.pop()
+            await gate.wait()
+            if end == "error":
+                raise ConnectionResetError
+            return last[end]
+
+        scope = {"type": "http", "headers": [], "client": ("203.0.113.7", 1)}
+        return asyncio.create_task(limited(scope, receive, send))
+
+    limited = UnfinishedBodies(read)
+    for total in (UNFINISHED_BODIES, 2 * UNFINISHED_BODIES):
+        running = [start() for _ in range(UNFINISHED_BODIES)]
+        await until(lambda: begun == total or sent)  # noqa: B023 - it is called now
+        await asyncio.wait([start()], timeout=SECONDS)
+        assert (sent[0]["status"], begun) == (HTTPStatus.TOO_MANY_REQUESTS, total)
+        sent.clear()
+        gate.set()
+        await until(lambda: ended == total)  # noqa: B023 - as above
+        gate.clear()
+    is_over.set()
+    await asyncio.gather(*running, return_exceptions=True)
 
 
 async def test_messages_to_a_stream_that_is_not_read_are_refused() -> None:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -31,10 +32,18 @@ from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.install import executable
 from quilt_mcp.demo.http_server import Answer, Request
 from quilt_mcp.http.layers import FinishRequests
-from quilt_mcp.http.server import SPARE_SECONDS, ConnectionLimits, Shutdown, WebServer, configure_uvicorn, listen
+from quilt_mcp.http.server import (
+    SPARE_SECONDS,
+    ConnectionLimits,
+    Shutdown,
+    WebServer,
+    Worker,
+    configure_uvicorn,
+    listen,
+)
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
-from tests.http.web import READ, READ_QUICK, connected, new_client, request, shop, watching
+from tests.http.web import READ, READ_QUICK, connected, new_client, request, shop, watching, with_headers
 from tests.support.processes import is_running
 from tests.support.server_process import HTTPServerProcess, serve_http, temporary_files
 from tests.support.silent_server import SilentServer
@@ -319,11 +328,63 @@ async def test_sighup_replaces_the_workers(count: int, tmp_path: Path) -> None:
             before = server.workers
             file.write_text("")
             server.process.send_signal(signal.SIGHUP)
-            await until(lambda: "aborting the restart" in server.log)
-            assert (server.workers, await is_new()) == (before, True)
+            await until(lambda: "the reload is not complete" in server.log)
+            assert {*before} <= {*server.workers}
+            assert await is_new()
+            async with new_client(client.base_url) as one:
+                text = (await one.get("/metrics", headers={"Authorization": "Bearer zq-new"})).text
+            assert f"quilt_mcp_outdated_workers {count}.0" in text
+            file.write_text("zq-last")  # without another signal
+            await until(lambda: len(server.workers) == count and not {*before} & {*server.workers})
+            assert await metrics() == [401, 401]
             assert await server.stop(signal.SIGTERM) == 0
     reason = f"this worker cannot start: Invalid settings: QUILT_MCP_METRICS_TOKEN_FILE: the file {file} is empty"
     assert (reason in server.log, "zq-" in server.log) == (True, False)
+
+
+@pytest.mark.parametrize("seconds", [SECONDS, 0])
+def test_a_worker_need_not_answer_health_checks_while_it_starts(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow machine, replacements were killed again and again in their start."""
+    config = configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=1)
+    worker = Worker(config, [], start_seconds=seconds)
+    monkeypatch.setattr(worker, "process", SimpleNamespace(is_alive=lambda: True))
+    assert worker.is_alive(timeout=0) == (seconds > 0)
+    monkeypatch.setattr(worker, "process", SimpleNamespace(is_alive=lambda: False))
+    assert not worker.is_alive(timeout=0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("then", [signal.SIGKILL, signal.SIGCONT])
+async def test_a_removed_token_is_valid_nowhere_after_a_worker_stopped_in_its_start(
+    then: signal.Signals, tmp_path: Path
+) -> None:
+    file = tmp_path / "tokens"
+    file.write_text('{"zq-old": {"client_id": "ann"}}')
+    async with serving(tmp_path, "--workers", "2", QUILT_MCP_STATIC_TOKENS_FILE=str(file)) as (server, client):
+
+        async def statuses(token: str) -> set[int]:
+            """The answers of some connections, which any worker can accept."""
+            found = set()
+            for _ in range(12):
+                async with new_client(client.base_url) as one:
+                    found.add((await one.post(**with_headers(READ, Authorization=f"Bearer {token}"))).status_code)
+            return found
+
+        assert await statuses("zq-old") == {HTTPStatus.OK}
+        before = server.workers
+        file.write_text('{"zq-new": {"client_id": "ann"}}')
+        server.process.send_signal(signal.SIGHUP)
+        await until(lambda: len({*server.workers} & {*before}) == 1 and len(server.workers) == 3)
+        [starting] = [pid for pid in server.workers if pid == max(server.workers)]
+        os.kill(starting, signal.SIGSTOP)
+        assert HTTPStatus.OK in await statuses("zq-old") | await statuses("zq-new")
+        os.kill(starting, then)
+        await until(partial(are_renewed, server, *before))
+        assert (await statuses("zq-new"), await statuses("zq-old")) == ({HTTPStatus.OK}, {HTTPStatus.UNAUTHORIZED})
+        await until(lambda: "the reload is complete" in server.log)
+    assert ("the reload is not complete: 1 of 2 workers" in server.log) == (then == signal.SIGKILL)
 
 
 @pytest.mark.soak

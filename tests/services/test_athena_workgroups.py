@@ -19,7 +19,7 @@ from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.demo.world import World
 from quilt_mcp.services import athena_history, athena_read_service
-from quilt_mcp.services.stack.aws import AWSClients
+from quilt_mcp.services.stack.aws import AWSClients, Service
 from quilt_mcp.services.stack.failures import Throttled
 from tests.support import apps
 from tests.support.python_caller import read, read_error
@@ -339,7 +339,7 @@ def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
     """
     called, call = [], AWSClients.call
 
-    def answer(aws: AWSClients, service: str, operation: str, **given: Any) -> Any:
+    def answer(aws: AWSClients, service: Service, operation: str, **given: Any) -> Any:
         if operation != "list_query_executions":
             return call(aws, service, operation, **given)
         called.append(given["WorkGroup"])
@@ -368,7 +368,7 @@ async def test_short_pages_of_queries_are_followed(control: Control) -> None:
 async def test_the_same_page_of_queries_twice_is_a_failure_of_its_workgroup(control: Control) -> None:
     call = AWSClients.call
 
-    def answer(aws: AWSClients, service: str, operation: str, **given: Any) -> Any:
+    def answer(aws: AWSClients, service: Service, operation: str, **given: Any) -> Any:
         is_endless = operation == "list_query_executions" and given["WorkGroup"] == "team-0000"
         return {"QueryExecutionIds": [], "NextToken": "a"} if is_endless else call(aws, service, operation, **given)
 

@@ -26,7 +26,7 @@ from quilt_mcp.services.permissions_service import (
     parse_identity,
     recommend_buckets,
 )
-from quilt_mcp.services.stack.aws import AWSClients
+from quilt_mcp.services.stack.aws import AWSClients, Service
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
 from tests.support import apps
@@ -59,7 +59,7 @@ def replace_call(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str, dict[st
     """Let `answer` respond to AWS calls. Those for which it returns None are carried out."""
     original = AWSClients.call
 
-    def call(self: AWSClients, service: str, operation: str, **given: Any) -> Any:
+    def call(self: AWSClients, service: Service, operation: str, **given: Any) -> Any:
         found = answer(operation, given)
         if isinstance(found, Exception):
             raise found

@@ -167,7 +167,7 @@ SITUATIONS = {
     ),
     "LocalStack": Situation(
         DISCOVER,
-        {"data.user_identity.aws_endpoint": "localhost"},
+        {"data.user_identity.aws_endpoint": {"sts": "localhost"}},
         identity("arn:aws:iam::000000000000:root"),
         {"AWS_ENDPOINT_URL_STS": "http://localhost:4566"},
     ),

@@ -104,7 +104,8 @@ def check_aws_identity(access: Body, sign_in: Check) -> Check:
     name = "AWS identity"
     if access["success"]:
         who = access["data"]["user_identity"]
-        return _check(name, "ok", " at ".join(filter(None, (who["arn"], who["aws_endpoint"]))))
+        replaced = [f"{service} at {host}" for service, host in (who["aws_endpoint"] or {}).items()]
+        return _check(name, "ok", " with ".join(filter(None, (who["arn"], ", ".join(replaced)))))
     return _fail(name, access) if sign_in["state"] == "ok" else _check(name, "skipped", "needs the sign-in")
 
 

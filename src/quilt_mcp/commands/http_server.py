@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from ctypes import c_bool
+from ctypes import c_bool, c_int
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
@@ -31,6 +31,7 @@ from quilt_mcp.http.audit import AUDIT_LOG, audit_requests, auditing, note_event
 from quilt_mcp.http.auth import RESOURCES
 from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
+from quilt_mcp.http.reload import Count
 from quilt_mcp.http.server import (
     Connection,
     Shutdown,
@@ -68,9 +69,10 @@ def run_alone(
 
 def run_workers(settings: ServerSettings, host: str, listener: socket.socket, count: int) -> int:
     """Serve streamable HTTP in several processes until a signal ends them; return the exit status."""
-    leaving = get_context("spawn").RawValue(c_bool)  # without a lock, which a worker that is killed could hold
+    spawn = get_context("spawn")
+    leaving, outdated = spawn.RawValue(c_bool), spawn.RawValue(c_int)  # a worker that is killed could hold a lock
     config = configure_uvicorn(
-        partial(create_worker_application, host, leaving),
+        partial(create_worker_application, host, leaving, outdated),
         settings,
         seconds_to_finish=settings.deadline_seconds,
         workers=count,
@@ -80,11 +82,12 @@ def run_workers(settings: ServerSettings, host: str, listener: socket.socket, co
         # The workers inherit both. With the second, modules in the current directory cannot replace installed ones.
         os.environ |= {MULTIPROCESS: directory, "PYTHONSAFEPATH": "1"}
         announce = partial(_announce, "http", host, listener.getsockname()[1])
-        workers = Workers(config, listener, leaving=leaving, pause=settings.drain_seconds, when_ready=announce)
+        pause = settings.drain_seconds
+        workers = Workers(config, listener, leaving=leaving, outdated=outdated, pause=pause, when_ready=announce)
         return workers.run_until_signal()
 
 
-def create_worker_application(host: str, leaving: Flag) -> Starlette:
+def create_worker_application(host: str, leaving: Flag, outdated: Count) -> Starlette:
     """Create the application of a worker process, from the settings of its environment."""
     exit_with_parent()
     try:
@@ -99,7 +102,7 @@ def create_worker_application(host: str, leaving: Flag) -> Starlette:
         reason = str(error)
         logger.error("this worker cannot start: %s", reason)  # noqa: TRY400 - the message is the whole reason
         sys.exit(1)
-    return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving)
+    return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving, outdated=outdated)
 
 
 def create_web_server(
@@ -125,16 +128,18 @@ def create_http_application(
     transport: Transport,
     host: str,
     leaving: Flag | None = None,
+    outdated: Count | None = None,
     is_direct: bool = True,
 ) -> Starlette:
     """Create the HTTP application of a server, with its readiness checks, metrics and rate limits.
 
-    `is_direct` says whether reads take the direct path. It must be false if components or middleware were added.
+    `outdated` is how many workers of this server have the settings from before a SIGHUP. `is_direct` says whether reads
+    take the direct path. It must be false if components or middleware were added.
     """
     manager, admission = mcp.manager, mcp.app.part(Admission)
     pools = mcp.app.part(Pools)
     uris = [*manager.registry, *mcp.guard.names]
-    metrics = Metrics(uris, waiting=lambda: pools.waiting, commit=find_commit())
+    metrics = Metrics(uris, waiting=lambda: pools.waiting, outdated=outdated, commit=find_commit())
     log = mcp.app.part(open_audit_log)
     log.failed = partial(admission.note, "audit_failure")
 

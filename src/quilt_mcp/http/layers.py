@@ -10,6 +10,7 @@ FastMCP's: host and origin, authentication, context of the request
 RequireToken            401 for every path that is not public
 RateLimit               429 for a caller that sends too many requests
 StreamLimit             429 for a caller that has too many streams, or does not read them (SSE)
+UnfinishedBodies        429 for a caller with too many bodies that have begun and not ended
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
 HandleMessage           400 for a message that is nested too deeply, is not UTF-8, or names an unknown version of the
@@ -21,6 +22,7 @@ Direct                  answers reads (direct.py); the rest is FastMCP's
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Container, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, cast
@@ -58,6 +60,13 @@ FOR_OPERATORS = {"/health", "/ready"}
 BODY_SECONDS = 30.0
 UNAUTHENTICATED_BODY_BYTES = 16_384
 """The maximum body of a request that needs no token. It is enough to register a client, and the server stores that."""
+UNFINISHED_BODIES = 16
+"""How many bodies of one caller can have begun and not ended, in each process.
+
+Each can take QUILT_MCP_MAX_REQUEST_BYTES of memory, for BODY_SECONDS. The number is the default of
+QUILT_MCP_CONCURRENT_READS: clients do not need more at a time. A body that arrives in one piece, as nearly all do, does
+not count.
+"""
 WATCH_SECONDS = 0.02
 """After how many seconds a request is watched for a disconnect of its client."""
 STREAM_SHARE = 10
@@ -126,6 +135,7 @@ def add_layers(
             Middleware(StreamLimit, path=app.state.path, max_connections=settings.max_connections)
         )
     app.user_middleware += [
+        Middleware(UnfinishedBodies),
         Middleware(BodyTimeout, seconds=body_seconds),
         Middleware(RequestBodyLimitMiddleware, max_body_size=settings.max_request_bytes),
         Middleware(HandleMessage, is_sse=is_sse),
@@ -313,6 +323,12 @@ def find_counted(token: AccessToken) -> Identity:
         return Identity(token.client_id, issuer=f"client of {token.claims.get('iss')}")
 
 
+def _find_caller(scope: Scope) -> str:
+    """Return the key of the caller, or the address without sign-in."""
+    token = get_access_token()
+    return find_counted(token).key if token else str((scope.get("client") or ("",))[0])
+
+
 def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
     body = GetResourceError.model_validate(refusal, from_attributes=True)
     refused = ResourceRefused(body, Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER))
@@ -349,9 +365,7 @@ class StreamLimit(Layer):
         if scope["path"] != self._path:
             await self._pass_message(scope, receive, send)
             return
-        token = get_access_token()
-        caller = find_counted(token).key if token else (scope.get("client") or ("",))[0]
-        with self._open.hold(caller) as is_free:
+        with self._open.hold(_find_caller(scope)) as is_free:
             if is_free:
                 scope[IS_STREAM] = True
                 await self._pass_stream(scope, receive, send)
@@ -397,6 +411,46 @@ def _find_session(query: str | bytes) -> str:
         return UUID(QueryParams(query).get("session_id", "")).hex
     except ValueError:
         return ""
+
+
+class _TooManyBodies(Exception):
+    """The caller has too many bodies that have begun and not ended."""
+
+
+class UnfinishedBodies(Layer):
+    """Returns 429 if a caller has too many bodies that have begun and not ended. Must run after authentication.
+
+    Otherwise one caller could fill the memory: concurrent reads are counted when their requests are complete. Callers
+    without sign-in are counted by address.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(app)
+        self._begun = Places(UNFINISHED_BODIES)
+
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with ExitStack() as place:
+            has_begun = False
+
+            async def receive_counted() -> Message:
+                nonlocal has_begun
+                message = await receive()
+                if not message.get("more_body", False):
+                    place.close()
+                elif not has_begun:
+                    has_begun = True
+                    if not place.enter_context(self._begun.hold(_find_caller(scope))):
+                        raise _TooManyBodies
+                return message
+
+            try:
+                await self.app(scope, receive_counted, send)
+            except _TooManyBodies:
+                details = f"at most {UNFINISHED_BODIES} bodies that are not complete"
+                refusal = TooManyRequests(
+                    "Too many requests at a time.", retry_after_seconds=BUSY_SECONDS, details=details
+                )
+                await too_many_requests(refusal, scope)(scope, receive, send)
 
 
 class _BodyTimeout(Exception):

@@ -35,6 +35,7 @@ from quilt_mcp.app.build import find_version
 from quilt_mcp.core import errors
 from quilt_mcp.core.tracing import DONE, Read, Reads
 from quilt_mcp.http.admission import Admission, Event
+from quilt_mcp.http.reload import Count
 
 if sys.platform != "win32":  # which has no workers
     import fcntl
@@ -61,13 +62,20 @@ class Metrics:
     Args:
         uris: the patterns of the registry, and the names of tools and prompts. All others are counted as `unknown`.
         waiting: returns the number of reads that wait for a thread.
+        outdated: how many workers have the settings from before a SIGHUP.
         commit: of this installation; None if it is not known.
     """
 
     def __init__(
-        self, uris: Collection[str] = (), *, waiting: Callable[[], int] = lambda: 0, commit: str | None = None
+        self,
+        uris: Collection[str] = (),
+        *,
+        waiting: Callable[[], int] = lambda: 0,
+        outdated: Count | None = None,
+        commit: str | None = None,
     ) -> None:
         self.commit = commit
+        self._outdated = outdated
         self._uris = NO_PATTERNS | set(uris)
         self._waiting = waiting
         if directory := os.environ.get(MULTIPROCESS):
@@ -90,6 +98,12 @@ class Metrics:
         self._reads, self._seconds = cache(reads.labels), cache(seconds.labels)  # finding a series takes a lock
         self._calls, self._in_progress = cache(calls.labels), cache(in_progress.labels)
         self._queue = gauge("quilt_mcp_reads_waiting", "Reads in progress that wait for a thread.")
+        self._outdated_workers = Gauge(
+            "quilt_mcp_outdated_workers",
+            "Workers that have the settings from before the last SIGHUP.",
+            registry=own,
+            multiprocess_mode="livemostrecent",
+        )
         self._events = counter(
             "quilt_mcp_events_total", "Exceeded limits, and failures of the shared state.", ["event"]
         )
@@ -117,6 +131,7 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format, summed over all processes, including those that ended."""
         directory = os.environ.get(MULTIPROCESS)
+        self._outdated_workers.set(self._outdated.value if self._outdated else 0)  # only the parent process knows when
         if not directory:
             return generate_latest(self._registry)
         for number in {path.stem for path in Path(directory).glob("*.lock")}:

@@ -5,8 +5,7 @@ time for a head and for reading an answer, and makes room for new callers when a
 limits do not apply, because nginx reads whole requests and buffers answers.
 
 All workers accept connections from the same listening socket, so connections that wait in it are not lost when a worker
-dies. uvicorn starts the workers, replaces those that die or hang, and on SIGHUP replaces all of them one by one, each
-after its successor serves.
+dies. uvicorn starts the workers, and replaces those that die or hang. On SIGHUP, reload.py replaces all of them.
 """
 
 import asyncio
@@ -20,10 +19,11 @@ import sys
 import time
 from asyncio import Protocol
 from collections.abc import Callable
+from ctypes import c_bool
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
-from multiprocessing import parent_process
+from multiprocessing import get_context, parent_process
 from threading import Thread
 from types import FrameType
 from typing import Any, cast
@@ -38,6 +38,7 @@ from uvicorn.supervisors.multiprocess import Process
 from quilt_mcp.http.audit import AuditRecord, audit_refusal, find_address
 from quilt_mcp.http.layers import IS_STREAM, Flag, RefuseConnection
 from quilt_mcp.http.rate_limiter import MAPPED
+from quilt_mcp.http.reload import HEALTH_CHECK_SECONDS, MAX_PAUSE_SECONDS, START_SECONDS, Count, Reload
 from quilt_mcp.settings import HTTPSettings
 
 if sys.platform != "win32":
@@ -291,12 +292,8 @@ BACKLOG = 256
 """How many connections can wait until they are accepted. Those that wait longer than their client are useless."""
 KEEP_ALIVE_SECONDS = 75
 """Longer than nginx keeps idle connections (60 s), so that nginx does not use a connection that is being closed."""
-HEALTH_CHECK_SECONDS = 30
-"""How long a worker may take to answer a health check. A worker that starts answers as soon as it has its imports."""
-START_SECONDS = 60.0
 STABLE_SECONDS = 60.0
 """A worker that dies sooner after the previous replacement makes the next pause longer."""
-MAX_PAUSE_SECONDS = 30.0
 SPARE_SECONDS = 5.0
 ACCEPTING_TURNS = 3
 """The turns of the event loop between the acceptance of a connection and the call of `connection_made`."""
@@ -362,8 +359,29 @@ class WebServer(uvicorn.Server):
 class Worker(Process):
     """A worker process of uvicorn, with our server."""
 
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], *, start_seconds: float = START_SECONDS
+    ) -> None:
+        super().__init__(config, sockets)
+        self._has_started = get_context("spawn").RawValue(c_bool)
+        self._must_answer_from = time.monotonic() + start_seconds
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it has begun to serve."""
+        return bool(self._has_started.value)
+
+    def has_ended(self) -> bool:
+        return not self.process.is_alive()
+
+    def is_alive(self, timeout: float = HEALTH_CHECK_SECONDS) -> bool:
+        """Return whether it answers a health check. While it starts, it need not: it loads its libraries."""
+        if not self.has_started and time.monotonic() < self._must_answer_from:
+            return self.process.is_alive()
+        return super().is_alive(timeout)
+
     def target(self, sockets: list[socket.socket] | None = None) -> None:
-        self._server = WebServer(self.config)
+        self._server = WebServer(self.config, when_ready=lambda: setattr(self._has_started, "value", True))
         super().target(sockets)
 
 
@@ -407,15 +425,18 @@ def _call_after(pause: float, stop: Callable[[], object]) -> None:
 
 
 class Workers(Multiprocess):
-    """uvicorn's supervisor, with an exit status, a start message and a bounded shutdown.
+    """uvicorn's supervisor, with an exit status, a start message, a bounded shutdown, and reloads that are repeated.
 
     It takes over the signal handlers of the process.
 
     Args:
         config: of each worker; its application must be a factory that can be pickled.
         leaving: set on SIGTERM; the workers return 503 for /ready then.
+        outdated: where to write how many workers have the settings from before a SIGHUP.
         pause: how long they still accept requests after SIGTERM, in seconds.
     """
+
+    processes: list[Worker]  # type: ignore[assignment]  # uvicorn declares their base class
 
     def __init__(
         self,
@@ -423,6 +444,7 @@ class Workers(Multiprocess):
         listener: socket.socket,
         *,
         leaving: Flag,
+        outdated: Count,
         pause: float,
         when_ready: Callable[[], None],
     ) -> None:
@@ -434,6 +456,8 @@ class Workers(Multiprocess):
         self._status = FAILED
         self._respawn_pause = 1.0
         self._last_respawn = self._next_respawn = -math.inf
+        self._seconds_to_finish = (config.timeout_graceful_shutdown or 0) + SPARE_SECONDS
+        self._reload = Reload(self.processes, self._start_worker, outdated, seconds_to_finish=self._seconds_to_finish)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._exit_on_signal)
 
@@ -456,9 +480,14 @@ class Workers(Multiprocess):
             self.should_exit.set()
 
     def keep_subprocess_alive(self) -> None:
-        """Replace dead workers, at most once in a growing number of seconds while they keep dying and others serve."""
-        pauses = time.monotonic() < self._next_respawn and any(one.process.is_alive() for one in self.processes)
-        if self._leaving.value or self.should_exit.is_set() or pauses:
+        """Replace dead workers, at most once in a growing number of seconds while they keep dying and others serve.
+
+        uvicorn calls it twice a second, so it also continues a reload.
+        """
+        if self._leaving.value or self.should_exit.is_set():
+            return
+        self._reload.step()
+        if time.monotonic() < self._next_respawn and any(one.process.is_alive() for one in self.processes):
             return
         before = [process.pid for process in self.processes]
         super().keep_subprocess_alive()
@@ -469,15 +498,26 @@ class Workers(Multiprocess):
         self._last_respawn = time.monotonic()
         self._next_respawn = self._last_respawn + self._respawn_pause
 
+    def handle_hup(self) -> None:
+        """Begin a reload."""
+        logger.info("Received SIGHUP, replacing all workers.")
+        self._reload.begin()
+
+    def _start_worker(self) -> Worker:
+        worker = Worker(self.config, self.sockets)
+        worker.start()
+        return worker
+
     def terminate_all(self) -> None:
         """Close our listening sockets and ask the workers to end. When they end, new connections are refused."""
         for listener in self.sockets:
             listener.close()
+        self.processes += self._reload.stop()
         super().terminate_all()
 
     def join_all(self) -> None:
         """Wait for the workers to end; kill those that exceed the time for their requests."""
-        end = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + SPARE_SECONDS
+        end = time.monotonic() + self._seconds_to_finish
         for worker in self.processes:
             worker.process.join(max(end - time.monotonic(), 0))
             if worker.process.is_alive():

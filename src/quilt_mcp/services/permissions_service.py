@@ -51,8 +51,9 @@ class UserIdentity(TypedDict):
         user_type: iam_user, assumed_role, iam_role, federated_user or root.
         user_name: the user; for an assumed role, the session; null if there is none.
         role_name: the assumed role; null for other identities.
-        aws_endpoint: the host that replaces AWS, as AWS_ENDPOINT_URL or an AWS profile of this machine names it; null
-            for AWS itself.
+        aws_endpoint: by AWS service (athena, glue, s3, sts), the host that replaces it, as AWS_ENDPOINT_URL,
+            AWS_ENDPOINT_URL_S3 or an AWS profile of this machine names it: the rights are those that this host states;
+            null if all services are those of AWS.
     """
 
     user_id: str
@@ -61,7 +62,7 @@ class UserIdentity(TypedDict):
     user_type: str
     user_name: str | None
     role_name: str | None
-    aws_endpoint: str | None
+    aws_endpoint: dict[str, str] | None
 
 
 class BucketRights(TypedDict):
@@ -449,7 +450,7 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     )
     rows = [describe_rights(bucket) for bucket in probe_page(reader, listed, page.rows)]
     return {
-        "user_identity": parse_identity(reader.identity, reader.aws.find_sts_replacement()),
+        "user_identity": parse_identity(reader.identity, reader.aws.find_replacements()),
         "bucket_permissions": rows,
         "shared_evidence": _share_evidence(rows),
         "count": page.total,
@@ -481,7 +482,7 @@ def bucket_recommendations_get() -> RecommendationsAnswer:
     return recommend_buckets(take_snapshot())
 
 
-def parse_identity(identity: CallerIdentity, replacement: str | None = None) -> UserIdentity:
+def parse_identity(identity: CallerIdentity, replacements: dict[str, str] | None = None) -> UserIdentity:
     kind, _, path = identity["Arn"].split(":", 5)[5].partition("/")
     role, _, session = path.partition("/")
     is_session = kind == "assumed-role"
@@ -492,7 +493,7 @@ def parse_identity(identity: CallerIdentity, replacement: str | None = None) -> 
         "user_type": USER_TYPES.get(kind, kind),
         "user_name": session if is_session else path.rpartition("/")[2] or None,
         "role_name": role if is_session else None,
-        "aws_endpoint": replacement,
+        "aws_endpoint": replacements,
     }
 
 
@@ -545,7 +546,7 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
         ) from missing
     statements = state_rights(listed.stack, reader.standing, listed.role, reader.identity["Arn"])
     access = assess(bucket, survey.probe, listed, statements)
-    who = parse_identity(reader.identity, reader.aws.find_sts_replacement())
+    who = parse_identity(reader.identity, reader.aws.find_replacements())
     return _describe(access, who, listed, survey, statements.find(bucket))
 
 

@@ -8,12 +8,13 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import boto3
@@ -128,6 +129,13 @@ Response = Mapping[str, Any]
 
 MAX_CONNECTIONS = 32  # the number of threads of fan_out
 DEFAULT_REGION = "us-east-1"
+Service = Literal["athena", "glue", "s3", "sts"]
+SERVICES: tuple[Service, ...] = get_args(Service)
+"""All services that this server calls."""
+FIX_ENDPOINT = (
+    "Ask the operator of this server to change or remove the endpoint: AWS_ENDPOINT_URL_{}, AWS_ENDPOINT_URL, or "
+    "`endpoint_url` of the AWS profile or of its `services`. With a Quilt login, an endpoint needs an https:// address."
+)
 ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
 DEFAULT_ATTEMPTS = 2
@@ -203,12 +211,19 @@ class AWSClients:
             self._region = region
         return self._region
 
-    def find_sts_replacement(self) -> str | None:
-        """Return the host that replaces AWS's STS, as AWS_ENDPOINT_URL or a profile names it; else None."""
-        host = urlsplit(self._client("sts").meta.endpoint_url).hostname or ""
-        return None if DOMAINS.search(host) else host
+    def find_replacements(self) -> dict[str, str] | None:
+        """Return, by service, the host that replaces AWS's; None if nothing is replaced.
 
-    def call(self, service: str, operation: str, **parameters: object) -> Any:
+        A variable or an AWS profile can name it. A service whose client cannot be created is left out: it cannot be
+        called either.
+        """
+        hosts = {}
+        for service in SERVICES:
+            with suppress(ResourceFailure):
+                hosts[service] = urlsplit(self._client(service).meta.endpoint_url).hostname or ""
+        return {service: host for service, host in hosts.items() if not DOMAINS.search(host)} or None
+
+    def call(self, service: Service, operation: str, **parameters: object) -> Any:
         """Call one operation, such as `call("athena", "get_work_group", WorkGroup="primary")`.
 
         If the credentials have expired earlier than the stack said, the call is repeated with new ones.
@@ -243,7 +258,7 @@ class AWSClients:
         return content
 
     def list_items(
-        self, service: str, operation: str, key: str, *, next_key: str = "NextToken", **given: object
+        self, service: Service, operation: str, key: str, *, next_key: str = "NextToken", **given: object
     ) -> Iterator[Any]:
         """Iterate over the items of all pages of an operation. Each page is one call.
 
@@ -266,10 +281,12 @@ class AWSClients:
             page = self.call(service, operation, **given, **{next_key: token})
             yield from page.get(key, ())
 
-    def _send(self, service: str, operation: str, parameters: Mapping[str, object]) -> Response:
+    def _send(self, service: Service, operation: str, parameters: Mapping[str, object]) -> Response:
         try:
             with calling("aws", f"{service}.{operation}"):
-                response: Response = getattr(self._client(service), operation)(**parameters)
+                client = self._client(service)
+                self._check_encryption(service, client)
+                response: Response = getattr(client, operation)(**parameters)
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             raise map_failure(error) from error
         except NOT_A_RESPONSE as error:
@@ -314,17 +331,47 @@ class AWSClients:
             return False
         return True
 
-    def _client(self, service: str) -> BaseClient:
+    def _client(self, service: Service) -> BaseClient:
         region = self._choose_region(service)
         with self._lock:
             if service not in self._clients:
                 retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
                 config = self._config.merge(Config(retries=retries))
-                client = self._clients[service] = self._session.client(service, region_name=region, config=config)
+                try:
+                    client = self._session.client(service, region_name=region, config=config)
+                except BotoCoreError as error:
+                    raise map_failure(error) from error
+                except ValueError as error:
+                    if not str(error).startswith("Invalid endpoint"):
+                        raise
+                    # the rest of its message can contain a password
+                    raise ResourceExecutionError(
+                        f"The endpoint of the AWS service {service} is not a valid URL.",
+                        details=service,
+                        suggested_actions=[FIX_ENDPOINT.format(service.upper())],
+                    ) from None
+                self._clients[service] = client
                 client.meta.events.register_first("needs-retry.s3.HeadBucket", _fail_if_redirected)
             return self._clients[service]
 
-    def _choose_region(self, service: str) -> str:
+    def _check_encryption(self, service: Service, client: BaseClient) -> None:
+        """Check that the session of a Quilt login is encrypted on its way to an endpoint that replaces AWS.
+
+        This holds for this machine too: who replaces AWS there, such as MinIO, has no use for the session, and
+        every program of the machine can listen on a port that is free. `find_replacements` names the endpoints.
+
+        Raises:
+            ResourceExecutionError: nothing may be sent there.
+        """
+        if self._credentials is not None and urlsplit(client.meta.endpoint_url).scheme != "https":
+            raise ResourceExecutionError(
+                f"The endpoint that replaces the AWS service {service} is not encrypted, so the AWS session of the "
+                "Quilt login is not sent there.",
+                details=f"{service}: http instead of https",
+                suggested_actions=[FIX_ENDPOINT.format(service.upper())],
+            )
+
+    def _choose_region(self, service: Service) -> str:
         try:
             return self.region
         except ResourceFailure:
