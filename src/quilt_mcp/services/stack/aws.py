@@ -37,7 +37,7 @@ from quilt_mcp.services.stack.failures import (
     make_not_from_aws,
     map_failure,
 )
-from quilt_mcp.services.stack.login import read_stamp
+from quilt_mcp.services.stack.login import parse_address, read_stamp
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
 NO_PROFILE = (None, None, None, None)
@@ -134,7 +134,7 @@ SERVICES: tuple[Service, ...] = get_args(Service)
 """All services that this server calls."""
 FIX_ENDPOINT = (
     "Ask the operator of this server to change or remove the endpoint: AWS_ENDPOINT_URL_{}, AWS_ENDPOINT_URL, or "
-    "`endpoint_url` of the AWS profile or of its `services`. With a Quilt login, an endpoint needs an https:// address."
+    "`endpoint_url` of the AWS profile or of its `services`. An endpoint on another machine needs an https:// address."
 )
 ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
@@ -357,13 +357,17 @@ class AWSClients:
     def _check_encryption(self, service: Service, client: BaseClient) -> None:
         """Check that the session of a Quilt login is encrypted on its way to an endpoint that replaces AWS.
 
-        This holds for this machine too: who replaces AWS there, such as MinIO, has no use for the session, and
-        every program of the machine can listen on a port that is free. `find_replacements` names the endpoints.
+        As for the tokens of Quilt, nothing needs encryption that does not leave this machine: LocalStack and MinIO
+        listen there without TLS. `find_replacements` names them.
 
         Raises:
             ResourceExecutionError: nothing may be sent there.
         """
-        if self._credentials is not None and urlsplit(client.meta.endpoint_url).scheme != "https":
+        url = client.meta.endpoint_url
+        if self._credentials is None or urlsplit(url).scheme == "https":
+            return
+        address = parse_address(url)
+        if address is None or not address.is_loopback:
             raise ResourceExecutionError(
                 f"The endpoint that replaces the AWS service {service} is not encrypted, so the AWS session of the "
                 "Quilt login is not sent there.",
