@@ -312,7 +312,7 @@ def combine_settings(classes: tuple[type[SettingsGroup], ...]) -> type[ServerSet
     """
     owners: dict[str, type] = {}
     parts: tuple[type[SettingsGroup], ...] = (*classes, ServerSettings)
-    for owner in dict.fromkeys(base for part in parts for base in part.__mro__):
+    for owner in dict.fromkeys(base for part in (ServerSettings, *parts) for base in part.__mro__):
         for name in inspect.get_annotations(owner).keys() & getattr(owner, "model_fields", {}).keys():
             if owners.setdefault(name, owner) is not owner:
                 raise InvalidSettings(f"{owner.__name__} declares {name}, as {owners[name].__name__} does")

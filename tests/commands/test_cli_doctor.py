@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import quilt3.util
 
+from quilt_mcp.app.checks import Check
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.doctor import Check, check_directories
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.demo.world import World
+from quilt_mcp.services.diagnosis import check_directories
 from tests.support.settings import Settings
 from tests.support.worlds import enter_stopped
 

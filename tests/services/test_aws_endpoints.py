@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import quilt3
 
-from quilt_mcp.commands.doctor import check_aws_identity
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.demo.world import World
+from quilt_mcp.services.diagnosis import check_aws_identity
 from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.stack.aws import SERVICES, Service
 from quilt_mcp.services.stack.callers import current_caller

@@ -11,11 +11,15 @@ from mcp_types import Icon
 from pydantic import BaseModel
 
 from quilt_mcp.app import App
+from quilt_mcp.app.checks import Body, Check
 from quilt_mcp.app.pools import Pool
 from quilt_mcp.app.settings import SettingsGroup
 from quilt_mcp.core.errors import MakeFailure
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, build_registry
+
+Ask = Callable[[str], Awaitable[Body]]
+"""Returns the body that the tool get_resource returns for a URI."""
 
 
 class InvalidDomain(ValueError):
@@ -68,6 +72,10 @@ class Scene(NamedTuple):
     now: datetime | None = None
 
 
+async def _check_nothing(_: object) -> Sequence[Check]:
+    return []
+
+
 @dataclass(frozen=True, kw_only=True)
 class Domain:
     """What one domain provides.
@@ -88,6 +96,7 @@ class Domain:
         libraries: the top-level modules that its settings need.
         extra: the extra that installs those libraries.
         commands: its commands by name.
+        diagnose: the checks of `quilt-mcp doctor`, given what returns the body of a resource.
         fill_demo: writes its data into a demo world.
     """
 
@@ -105,6 +114,7 @@ class Domain:
     libraries: Sequence[str] = ()
     extra: str = ""
     commands: Mapping[str, Command] = field(default_factory=dict)
+    diagnose: Callable[[Ask], Awaitable[Sequence[Check]]] = _check_nothing
     fill_demo: Callable[[Scene], None] = lambda _: None
 
     def check_libraries(self, settings: BaseModel) -> None:

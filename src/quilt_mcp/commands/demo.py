@@ -13,8 +13,9 @@ from mcp_types import ResourceTemplateReference, TextResourceContents
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
+from quilt_mcp.app.checks import Body
 from quilt_mcp.commands.client_config import COMMAND
-from quilt_mcp.commands.get import Body, ServerClient, call_tool, run_session
+from quilt_mcp.commands.get import ServerClient, call_tool, run_session
 from quilt_mcp.commands.install import executable
 from quilt_mcp.console.output import console_on, show, show_json, table_of
 from quilt_mcp.console.parser import AsJSON, World

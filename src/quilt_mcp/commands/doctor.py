@@ -1,12 +1,12 @@
-"""`quilt-mcp doctor`: check the configuration, the sign-in and the network, and suggest fixes; show the settings.
+"""`quilt-mcp doctor`: check the installation and each domain, and suggest fixes; show the settings."""
 
-Each check evaluates what get_resource returned for a resource.
-"""
-
+import asyncio
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import Annotated, Literal, TypedDict
 from urllib.parse import urlsplit
@@ -17,132 +17,38 @@ from rich.table import Table
 from rich.text import Text
 
 from quilt_mcp.app.build import advise_extra, find_version
+from quilt_mcp.app.checks import Check, make_check
+from quilt_mcp.app.domain import Ask, Domain, InvalidDomain
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
-from quilt_mcp.commands.get import Body, ServerClient, call_tool, run_session
+from quilt_mcp.commands.get import call_tool, run_session
 from quilt_mcp.commands.startup import read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
-from quilt_mcp.settings import ServerSettings
-
-State = Literal["ok", "failed", "skipped", "info"]
-
-
-class Check(TypedDict):
-    """One line of the checklist."""
-
-    name: str
-    state: State
-    detail: str
-    fix: str | None
-    """How to fix a failure; None otherwise."""
+from quilt_mcp.server import describe_origin, find_domains, list_installed
+from quilt_mcp.settings import DomainChoice, ServerSettings
 
 
 def describe_installation() -> list[Check]:
+    """Return the versions, and each installed domain with that of its distribution."""
     missing = f"not installed; {advise_extra('demo')}"
     return [
-        _check("quilt-mcp", "info", find_version()),
-        _check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
-        _check("demo world", "info", "installed" if all(map(find_spec, ("graphql", "moto", "trustme"))) else missing),
+        make_check("quilt-mcp", "info", find_version()),
+        make_check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
+        make_check(
+            "demo world", "info", "installed" if all(map(find_spec, ("graphql", "moto", "trustme"))) else missing
+        ),
+        *map(_check_domain, list_installed()),
     ]
 
 
-def check_directories(body: Body) -> Check:
-    """Check that Quilt and the workflows can write their directories. They do not use the current directory."""
-    name = "directories"
-    if not body["success"]:
-        return _fail(name, body)
-    needed = {key: one for key, one in body["data"]["directories"].items() if key != "current"}
-    read_only = [f"{key} at {one['path']}" for key, one in needed.items() if not one["writable"]]
-    if read_only:
-        fix = "Make them writable for your user. QUILT_MCP_DATA_DIR sets the directory of the workflows."
-        return _check(name, "failed", f"not writable: {', '.join(read_only)}", fix)
-    return _check(name, "ok", f"{len(needed)} writable")
-
-
-def check_catalog(catalog: Body) -> Check:
-    name = "catalog"
-    if not catalog["success"]:
-        return _fail(name, catalog)
-    url = catalog["data"]["navigator_url"] or catalog["data"]["registry_url"]
-    if url is None:
-        return _check(name, "failed", "not configured", "Run `quilt3 config https://<your catalog>` in a terminal.")
-    return _check(name, "ok", url)
-
-
-def check_network(catalog: Body) -> Check:
-    name = "network"
-    if not catalog["success"]:
-        return _fail(name, catalog)
-    data = catalog["data"]
-    if data["config_json"] == "not_configured":
-        return _check(name, "skipped", "no catalog is configured")
-    if data["config_json"] != "read":
-        fix = f"Check that {data['navigator_url']} opens in a browser, and the network, VPN and proxy of this machine."
-        return _check(name, "failed", f"the catalog's config.json is {data['config_json']}", fix)
-    return _check(name, "ok", f"the catalog responds; stack version {data['stack_version'] or 'not published'}")
-
-
-def check_sign_in(status: Body, network: Check) -> Check:
-    name = "sign-in"
-    if not status["success"]:
-        return _fail(name, status)
-    data, user = status["data"], status["data"]["user_info"]
-    if data["status"] == "not_configured":
-        return _check(name, "skipped", "no catalog is configured")
-    if data["status"] == "unreachable" and network["state"] == "failed":
-        return _check(name, "skipped", "needs the network")
-    if user is None and data["authenticated"]:
-        return _check(name, "ok", f"{data['message']} {data['details']}")
-    if user is None:
-        return _check(name, "failed", data["message"], " ".join(data["suggested_actions"]))
-    rank = "administrator" if user["is_admin"] else "not an administrator"
-    return _check(name, "ok", f"{user['username']}, role {user['role'] or 'none'}, {rank}")
-
-
-def check_aws_identity(access: Body, sign_in: Check) -> Check:
-    """Check that AWS accepts the caller's credentials. Without a sign-in, a failure is expected."""
-    name = "AWS identity"
-    if access["success"]:
-        who = access["data"]["user_identity"]
-        replaced = [f"{service} at {host}" for service, host in (who["aws_endpoint"] or {}).items()]
-        return _check(name, "ok", " with ".join(filter(None, (who["arn"], ", ".join(replaced)))))
-    return _fail(name, access) if sign_in["state"] == "ok" else _check(name, "skipped", "needs the sign-in")
-
-
-def check_buckets(access: Body) -> Check:
-    """Check that the names of buckets can be listed, and that some buckets can be read."""
-    name = "buckets"
-    if not access["success"]:
-        return _check(name, "skipped", "needs an AWS identity")
-    data = access["data"]
-    unread = {source: state for source, state in data["sources"].items() if state != "read"}
-    if len(unread) == len(data["sources"]):
-        reasons = "; ".join(f"{source}: {state}" for source, state in unread.items())
-        return _check(name, "failed", reasons, "Sign in with `quilt3 login`, or request s3:ListAllMyBuckets.")
-    readable, total = sum(bool(one["can_read"]) for one in data["bucket_permissions"]), len(data["bucket_permissions"])
-    detail = f"{readable} of {total} readable"
-    if total and not readable:
-        return _check(name, "failed", detail, "Ask a Quilt administrator to give your role access to a bucket.")
-    return _check(name, "ok", detail)
-
-
-def check_athena(workgroups: Body, access: Body) -> Check:
-    name = "Athena"
-    if not access["success"]:
-        return _check(name, "skipped", "needs an AWS identity")
-    if not workgroups["success"]:
-        return _fail(name, workgroups)
-    return _check(name, "ok", f"{workgroups['data']['count']} workgroups in {workgroups['data']['region']}")
-
-
-def _fail(name: str, body: Body) -> Check:
-    detail = body["message"] + (f" ({body['details']})" if body["details"] else "")
-    actions = [action for action in body["suggested_actions"] if "quilt-mcp doctor" not in action]
-    return _check(name, "failed", detail, next(iter(actions), "Report this problem with the lines above."))
-
-
-def _check(name: str, state: State, detail: str, fix: str | None = None) -> Check:
-    return {"name": name, "state": state, "detail": detail, "fix": fix}
+def _check_domain(entry: EntryPoint) -> Check:
+    name, origin = f"domain {entry.name}", describe_origin(entry)
+    try:
+        find_domains([entry.name])
+    except InvalidDomain as error:
+        return make_check(name, "failed", f"{error}.", f"Install another version of it, or uninstall it: {origin}.")
+    chosen = DomainChoice().domains
+    return make_check(name, "info", origin if entry.name in chosen or not chosen else f"{origin}, not served")
 
 
 MASK = "********"
@@ -200,6 +106,8 @@ def _mask(value: object) -> str | None:
             return LOGIN.sub(f"{MASK}@", str(value)) if urlsplit(str(value)).netloc else str(value)
 
 
+CHECK_SECONDS = 120
+"""How long the checks of one domain may take. Each read has its own deadline."""
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
 AllSettings = Annotated[
@@ -215,10 +123,13 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
 
     The exit status is 0 if no check fails.
     """
-    with waiting("Checking"):
-        found = run_session(_run_checks, demo=demo)
+    found, effective = describe_installation(), list[EffectiveSetting]()
+    if all(check["state"] != "failed" for check in found):  # else no server can start
+        domains = find_domains()
+        with waiting("Checking"):
+            found += run_session(lambda client: run_checks(partial(call_tool, client), domains), demo=demo)
+        effective = describe_settings(read_own_settings(), os.environ)
     ok = all(check["state"] != "failed" for check in found)
-    effective = describe_settings(read_own_settings(), os.environ)
     if as_json:
         show_json({"ok": ok, "checks": found, "settings": effective})
     else:
@@ -231,29 +142,23 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
     return 0 if ok else 1
 
 
-async def _run_checks(client: ServerClient) -> list[Check]:
-    status, catalog, directories, access, workgroups = [
-        await call_tool(client, uri)
-        for uri in (
-            "auth://status",
-            "auth://catalog/info",
-            "auth://filesystem/status",
-            "permissions://discover",
-            "athena://workgroups",
-        )
-    ]
-    network = check_network(catalog)
-    sign_in = check_sign_in(status, network)
-    return [
-        *describe_installation(),
-        check_directories(directories),
-        check_catalog(catalog),
-        network,
-        sign_in,
-        check_aws_identity(access, sign_in),
-        check_buckets(access),
-        check_athena(workgroups, access),
-    ]
+async def run_checks(ask: Ask, domains: Sequence[Domain], *, seconds: float = CHECK_SECONDS) -> list[Check]:
+    """Return the checks of the domains. One that does not end within its time fails, and the others continue.
+
+    Args:
+        ask: returns the body of a resource.
+        domains: what the server serves.
+        seconds: how long the checks of one domain may take.
+    """
+    found: list[Check] = []
+    for domain in domains:
+        try:
+            async with asyncio.timeout(seconds):
+                found += await domain.diagnose(ask)
+        except TimeoutError:
+            text = f"no answer within {seconds:g} seconds"
+            found.append(make_check(domain.name, "failed", text, "Check the network and the systems behind it."))
+    return found
 
 
 def _list_checks(found: list[Check]) -> Table:

@@ -1,13 +1,14 @@
 """`quilt-mcp get` and `quilt-mcp list`: show resources as tables, or as JSON."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import anyio
 from cyclopts import Parameter
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 
+from quilt_mcp.app.checks import Body
 from quilt_mcp.commands.startup import enter_world, open_server
 from quilt_mcp.console.logs import configure_logging
 from quilt_mcp.console.output import complain, document, is_trace, show, show_json, trace_tree, waiting
@@ -17,8 +18,6 @@ from quilt_mcp.core.registry import path_variables
 from quilt_mcp.core.surfaces import TOOL_NAME
 
 ServerClient = Client[FastMCPTransport]
-Body = dict[str, Any]
-"""The body that the tool get_resource returns: JSON."""
 
 T = TypeVar("T")
 
