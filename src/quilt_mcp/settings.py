@@ -311,13 +311,15 @@ def combine_settings(classes: tuple[type[SettingsGroup], ...]) -> type[ServerSet
         InvalidSettings: two classes declare the same setting.
     """
     owners: dict[str, type] = {}
-    parts: tuple[type[SettingsGroup], ...] = (*classes, ServerSettings)
-    for owner in dict.fromkeys(base for part in (ServerSettings, *parts) for base in part.__mro__):
+    parts: list[type[SettingsGroup]] = [ServerSettings, *classes]
+    for owner in dict.fromkeys(base for part in parts for base in part.__mro__):
         for name in inspect.get_annotations(owner).keys() & getattr(owner, "model_fields", {}).keys():
             if owners.setdefault(name, owner) is not owner:
                 raise InvalidSettings(f"{owner.__name__} declares {name}, as {owners[name].__name__} does")
     # the server's class is a base, which the stubs of create_model cannot say of several
-    combined = cast("type[ServerSettings]", create_model(TITLE, __base__=parts, __doc__=ServerSettings.__doc__))
+    combined = cast(
+        "type[ServerSettings]", create_model(TITLE, __base__=(*classes, parts[0]), __doc__=ServerSettings.__doc__)
+    )
     variables = Counter(one for name in combined.model_fields for one in secret_files.name_variables(combined, name))
     for variable, count in variables.items():
         if count > 1:

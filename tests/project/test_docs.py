@@ -9,6 +9,7 @@ import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -159,6 +160,8 @@ def check_command(words: list[str]) -> None:
         case ["pipx", "install", source] | ["uv", "tool", "install", source]:
             assert source.startswith("."), words
             check_extras(re.findall(r"\w+", source))
+        case [".venv/bin/python", "-m", "pip", "install", source]:
+            assert (ROOT / source / "pyproject.toml").is_file(), words
         case ["export", *assignments]:
             assert {word.partition("=")[0] for word in assignments} <= variables(), words
         case ["quilt3", "config" | "login", *_]:
@@ -197,7 +200,9 @@ def options_of(command: str) -> set[str]:
 
 def variables() -> set[str]:
     in_files = {f"{name_variable(name)}_FILE" for name, field in Settings.model_fields.items() if can_be_in_file(field)}
-    return in_files | {name_variable(name) for name in Settings.model_fields}
+    example = run_path(str(ROOT / "examples" / "own_domain" / "stations_domain.py"))["StationsSettings"]
+    of_example = {f"QUILT_MCP_{name.upper()}" for name in example.model_fields}
+    return in_files | of_example | {name_variable(name) for name in Settings.model_fields}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)

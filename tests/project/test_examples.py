@@ -29,7 +29,8 @@ def load(name: str) -> dict[str, Any]:
 
 def test_the_table_names_every_example() -> None:
     named = re.findall(r"^\| \[([\w.]+)\]", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(named) == sorted([*FOLDERS, *(path.name for path in EXAMPLES.glob("*.py"))])
+    packages = [path.parent.name for path in EXAMPLES.glob("*/pyproject.toml")]
+    assert sorted(named) == sorted([*FOLDERS, *packages, *(path.name for path in EXAMPLES.glob("*.py"))])
 
 
 @pytest.mark.soak

@@ -221,7 +221,12 @@ def _write_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-SHOWN = ("examples/read_both_ways.py", "examples/own_resource.py", "examples/jira_records.py")
+SHOWN = (
+    "examples/read_both_ways.py",
+    "examples/own_resource.py",
+    "examples/own_domain/stations_domain.py",
+    "examples/jira_records.py",
+)
 SECTIONS: Mapping[str, Callable[[], str]] = {
     **{path: partial(_show, path) for path in SHOWN},
     "client-links": _client_links,
