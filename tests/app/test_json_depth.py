@@ -18,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from quilt_mcp.app.message_text import MAX_DEPTH, find_refusal, is_nested_too_deeply
+from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
+from quilt_mcp.app.message_text import find_refusal
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.http.layers import HandleMessage

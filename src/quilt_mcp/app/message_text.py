@@ -6,41 +6,18 @@ an id such as 1.5 or null is a notification for it, and gets no answer: its clie
 
 Some of its parsers read UTF-16, UTF-32 and a byte order mark, and others do not, depending on the version of the
 protocol. What is not UTF-8 is refused before all of them, and before any check here, because these checks read UTF-8.
-
-How deeply JSON is nested is measured before a parser reads it.
-
-Python's parser raises RecursionError for JSON with a thousand levels. On Python 3.11 the garbage collector can run at
-that depth. Then every finalizer in the process that needs a few frames fails, such as the one that returns a connection
-to its pool.
 """
 
 import json
 import re
 from codecs import BOM_UTF8
 from dataclasses import dataclass
-from itertools import accumulate
 
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
 
+from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import INVALID_PARAMS
-
-MAX_DEPTH = 200
-# Everything that is not a bracket. A string is matched whole, because it can contain brackets. One without an end is
-# matched up to the end of the text: otherwise a text of escaped quotes would take quadratic time.
-_OTHERS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[^][{}"]++', re.DOTALL)
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-
-
-def is_nested_too_deeply(text: bytes) -> bool:
-    """Return whether JSON has more than 200 levels, in any encoding that Python's parser detects."""
-    if (encoding := json.detect_encoding(text)) not in {"utf-8", "utf-8-sig"}:
-        text = text.decode(encoding, "replace").encode(errors="replace")
-    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
-        return False
-    brackets = _OTHERS.sub(b"", text)
-    return any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
-
 
 _OTHER_ID = re.compile(rb'"(?:i|\\u0069)(?:d|\\u0064)"\s*+:\s*+(?!"|-?\d++\s*+[,}])')
 # A surrogate may be in the message: as an escape, which can also be half of a valid pair, or as bytes.

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from queue import Full
 from typing import Literal, TypeGuard
 
-from quilt_mcp.app.background_log import CLOSE_SECONDS, BackgroundHandler, LineHandler
+from quilt_mcp.console.background_log import CLOSE_SECONDS, BackgroundHandler, LineHandler
 
 HIDDEN = "(text not logged)"
 MASK = "…"

@@ -38,9 +38,9 @@ from starlette.datastructures import Headers
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
-from quilt_mcp.app.message_text import is_nested_too_deeply
+from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.app.request_guard import Context, Next
+from quilt_mcp.console.background_log import BackgroundHandler, LineHandler
 from quilt_mcp.core.errors import INVALID_PARAMS, InvalidArguments, NotFound
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME

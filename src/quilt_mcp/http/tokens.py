@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter, Validation
 from typing_extensions import TypedDict
 
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
-from quilt_mcp.app.message_text import is_nested_too_deeply
+from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.rate_limiter import find_network
 from quilt_mcp.http.request_state import current_scope, note_sign_in_failure

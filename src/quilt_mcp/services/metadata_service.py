@@ -18,7 +18,7 @@ import orjson
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.message_text import MAX_DEPTH, is_nested_too_deeply
+from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.lists import NOT_IN_TIME, fan_out

@@ -21,7 +21,7 @@ from requests.adapters import HTTPAdapter
 from typing_extensions import TypedDict
 from urllib3.connection import HTTPConnection
 
-from quilt_mcp.app.message_text import is_nested_too_deeply
+from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unauthorized, Unavailable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.lists import SharedAttempts, copy_failure
