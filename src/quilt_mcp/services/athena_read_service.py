@@ -29,7 +29,7 @@ from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, descr
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_names, fetch_own_role
 from quilt_mcp.services.governance_service import is_managed
-from quilt_mcp.services.lists import NOT_IN_TIME
+from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import RefusedByAWS

@@ -13,7 +13,8 @@ from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure, Unavailable
 from quilt_mcp.services.evidence import Claims, Probe, StatedLevel, Statement, judge, probe_bucket
 from quilt_mcp.services.governance_service import Role, fetch_roles, get_permissions, is_managed
-from quilt_mcp.services.lists import NOT_IN_TIME, Paged, cut_page, fan_out
+from quilt_mcp.services.pages import Paged, cut_page
+from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused, RefusedByStack

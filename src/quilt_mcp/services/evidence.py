@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure, Unavailable
-from quilt_mcp.services.lists import NOT_IN_TIME, fan_out
+from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.stack.failures import ConditionNotMet, RefusedByAWS, Throttled, TooSlow
 
 if TYPE_CHECKING:

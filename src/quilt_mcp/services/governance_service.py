@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.services.lists import Paged, cut_page
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryRefused
 from quilt_mcp.services.stack.graphql import Time

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NotRequired, TypeVar
 from urllib.parse import quote
 
@@ -12,7 +12,7 @@ from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.buckets import fetch_names
-from quilt_mcp.services.lists import Paged, check_choice, cut_page
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
@@ -486,6 +486,19 @@ def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, 
 
 def _write_cursor(number: int, size: int, total: int, tag: str) -> str | None:
     return cursors.encode(f"{number + 1}x{size}", tag) if number * size < total else None
+
+
+def check_choice(name: str, value: str | None, choices: Sequence[str], advice: str) -> str:
+    """Return the value of a parameter, by default the first choice.
+
+    Raises:
+        InvalidTemplateVariable: it is no choice.
+    """
+    if value in (None, *choices):
+        return value or choices[0]
+    raise InvalidTemplateVariable(
+        f"`{name}` must be {' or '.join(choices)}.", details=f"It was {value!a}.", suggested_actions=[advice]
+    )
 
 
 def join_name(namespace: str, name: str) -> str:

@@ -36,7 +36,7 @@ from quilt_mcp.services.evidence import (
     WriteProof,
     survey_bucket,
 )
-from quilt_mcp.services.lists import Paged, cut_page
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 

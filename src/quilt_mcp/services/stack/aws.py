@@ -27,7 +27,6 @@ from botocore.parsers import ResponseParserError
 
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.services.lists import SharedAttempts
 from quilt_mcp.services.settings import StackSettings
 from quilt_mcp.services.stack.failures import (
     AWSKeysExpired,
@@ -37,6 +36,7 @@ from quilt_mcp.services.stack.failures import (
     map_failure,
 )
 from quilt_mcp.services.stack.login import read_stamp
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
 NO_PROFILE = (None, None, None, None)

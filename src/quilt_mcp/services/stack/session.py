@@ -24,11 +24,11 @@ from urllib3.connection import HTTPConnection
 from quilt_mcp.app.message_text import is_nested_too_deeply
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unauthorized, Unavailable
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.services.lists import SharedAttempts, copy_failure
 from quilt_mcp.services.settings import RETRY_SECONDS, Timeout
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, is_json, map_failure
 from quilt_mcp.services.stack.login import Stack, Tokens, is_registry_of, parse_address
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
 
 T = TypeVar("T")
 
