@@ -11,6 +11,7 @@ from quilt_mcp.services import (
     athena_read_service,
     athena_tables,
     auth_metadata,
+    bucket_workflows,
     buckets,
     governance_service,
     metadata_service,
@@ -86,7 +87,7 @@ RESOURCES = [
     ),
     SIGNED_IN(
         "metadata://workflows/{bucket}",
-        metadata_service.bucket_workflows_get,
+        bucket_workflows.bucket_workflows_get,
         name="Bucket Workflows",
         values={"bucket": packages.list_buckets},
     ),
