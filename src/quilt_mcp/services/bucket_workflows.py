@@ -14,8 +14,8 @@ from quilt_mcp.app import current_app
 from quilt_mcp.app.message_text import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
-from quilt_mcp.services.permissions_service import check_bucket_name
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.graphql import read_float

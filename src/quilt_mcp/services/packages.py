@@ -11,7 +11,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.services.buckets import fetch_names
+from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
@@ -382,7 +382,7 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
 def list_buckets(prefix: str) -> list[str]:
     """List buckets of the stack with a prefix. Without one, a bucket with packages comes first: it is the example."""
     caller = current_caller()
-    names = [name for name in fetch_names(caller) if name.startswith(prefix)] if caller.login.signed_in else []
+    names = [name for name in fetch_bucket_names(caller) if name.startswith(prefix)] if caller.login.signed_in else []
     first = _find_example(caller)[0] if names and not prefix else None
     return sorted(names, key=lambda name: (name != first, name))
 
@@ -396,7 +396,7 @@ def list_parts(number: int, prefix: str) -> list[str]:
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
-    for bucket in fetch_names(caller)[:EXAMPLE_BUCKETS]:
+    for bucket in fetch_bucket_names(caller)[:EXAMPLE_BUCKETS]:
         given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
         found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
         if names := [one["name"] for one in found["page"] if "/" in one["name"]] if found else []:
