@@ -34,7 +34,7 @@ ORDERS = {"name": "NAME", "modified": "MODIFIED"}
 INSTEAD = 'Use quilt3 in Python instead, such as `quilt3.list_packages("s3://BUCKET")`.'
 
 T = TypeVar("T")
-Kind = Literal["file", "folder"]
+EntryKind = Literal["file", "folder"]
 
 
 class _PackageName(Named):
@@ -211,7 +211,7 @@ class EntryRow(TypedDict):
     """
 
     name: str
-    kind: Kind
+    kind: EntryKind
     size: int | None
     physical_key: str | None
 
@@ -229,7 +229,7 @@ class ContentsAnswer(OfPackage, Paged):
 
     hash: str
     path: str
-    kind: Kind
+    kind: EntryKind
     size: int | None
     entries: list[EntryRow]
 
