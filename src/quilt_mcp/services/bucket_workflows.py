@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.app.message_text import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.pools import run_in_pool
-from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.settings import QuiltSettings
@@ -118,7 +118,7 @@ async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
 
 def _read_workflows(bucket: str) -> WorkflowsAnswer:
     aws = current_caller().aws
-    content = _read_config(aws, bucket)
+    content = aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CHARACTERS + 1)
     text = None if content is None else content.decode("utf-8", "replace")
     value, error = (None, None) if text is None else parse_yaml(text)
     config: dict[str, object] = value if isinstance(value, dict) else {}
@@ -140,16 +140,6 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
         "config_error": error,
         "packages": f"quilt://buckets/{bucket}/packages",
     }
-
-
-def _read_config(aws: "AWSClients", bucket: str) -> bytes | None:
-    try:
-        return aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CHARACTERS + 1)
-    except NotFound as missing:
-        if "NoSuchBucket" in (missing.details or ""):
-            actions = ["Read permissions://discover to see the names of your buckets."]
-            raise NotFound(f"S3 has no bucket {bucket!a}.", suggested_actions=actions) from missing
-        return None
 
 
 def _find_refusal(content: bytes) -> str | None:
@@ -217,10 +207,12 @@ def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaR
     version, key = parse_qs(parts.query).get("versionId", [None])[0], unquote(parts.path.removeprefix("/"))
     try:
         content = aws.read_object(parts.netloc, key, MAX_SCHEMA + 1, version)
+        if content is None:
+            return {**row, "error": "Not found in S3."}
         is_read = len(content) <= MAX_SCHEMA and not is_nested_too_deeply(content)
         found = json.loads(content, parse_constant=str, parse_float=read_float) if is_read else None
     except ResourceFailure as failure:
-        return {**row, "error": f"{failure.message} ({failure.details})"}
+        return {**row, "error": f"{failure.message} ({failure.details})" if failure.details else failure.message}
     except (ValueError, RecursionError):
         return {**row, "error": "It is not JSON."}
     return {**row, "schema": found} if isinstance(found, dict) else {**row, "error": NO_SCHEMA}
