@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.loading import Loaded, load_module
 from quilt_mcp.analysis.jail.runner import run_analysis
 from quilt_mcp.analysis.messages import Answer, Request

@@ -8,8 +8,8 @@ from crosshair.util import PathTimeout
 
 from quilt_mcp.analysis.engine.exploration import End
 from quilt_mcp.analysis.engine.stability import find_reason, observes_order
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.changes import find_changes
-from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.reduction import find_imports
 from quilt_mcp.analysis.messages import Request
 from tests.analysis.engine_runs import POLICY, analyse, check, check_reduced, compare, load, search

@@ -8,12 +8,12 @@ from crosshair.util import ControlFlowException, NotDeterministic
 
 from quilt_mcp.analysis.engine.exploration import (
     Budget,
+    CodeFacts,
     End,
     Exploration,
     Judgement,
     Program,
     Run,
-    Scope,
     Watch,
 )
 from quilt_mcp.analysis.engine.search import Explorer
@@ -40,7 +40,7 @@ def explore(function: FunctionType, budget: Budget, program: Program | None = No
     def call(run: Run, arguments: BoundArguments) -> Judgement:
         return Judgement(type(run.call(function, *arguments.args, **arguments.kwargs)).__name__)
 
-    return Explorer(program or call, signature, budget, Watch(), Scope()).run()
+    return Explorer(program or call, signature, budget, Watch(), CodeFacts()).run()
 
 
 def test_except_exception_does_not_catch_control_flow() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.rules import RULES, Refused
 from quilt_mcp.analysis.policy import Policy
 from tests.analysis.attacks import GATED
@@ -221,7 +221,7 @@ def test_every_rule_has_an_attack() -> None:
 
 
 def test_tree_that_changes_when_it_is_rewritten_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quilt_mcp.analysis.gate.inspection.ast.unparse", lambda tree: "import os")
+    monkeypatch.setattr("quilt_mcp.analysis.gate.admit.ast.unparse", lambda tree: "import os")
     with pytest.raises(Refused) as caught:
         admit("x = 1", POLICY)
     assert caught.value.rule == "canonical"

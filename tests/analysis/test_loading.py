@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.facades import SUBMODULES, make_facade
-from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import load_module
 from quilt_mcp.analysis.gate.rules import WITHHELD, Refused
 from quilt_mcp.analysis.messages import MODULE_NAME

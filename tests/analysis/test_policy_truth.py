@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from pydantic import TypeAdapter
 
-from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.loading import load_module
 from quilt_mcp.analysis.gate.rules import RULES, Refused
 from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.facades import make_facade
-from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.policy import ALLOWED_MODULES, PERMITTED_BUILTINS, Policy
 from quilt_mcp.analysis.sandbox import Sandbox

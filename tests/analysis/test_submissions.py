@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.analysis.gate.inspection import admit
-from quilt_mcp.analysis.gate.loading import Loaded, admit_request, load_submission
+from quilt_mcp.analysis.gate.admit import admit, admit_request
+from quilt_mcp.analysis.gate.loading import Loaded, load_submission
 from quilt_mcp.analysis.gate.reduction import reduce_tree
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.messages import Request, find_module_name

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from quilt_mcp.analysis.gate import facades
-from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.loading import GUARDS, get_type, guard_attributes, has_attribute, load_module
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.jail import zygote

@@ -26,7 +26,7 @@ from quilt_mcp.core.errors import (
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import Values
 from quilt_mcp.core.tracing import Read, count_call
-from quilt_mcp.services.lists import fan_out
+from quilt_mcp.services.parallel_calls import fan_out
 from tests.support.toys import toy, toy_manager, toy_server
 from tests.support.waiting import SECONDS
 

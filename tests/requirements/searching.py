@@ -8,7 +8,7 @@ from quilt_mcp.requirements import tables, writing
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import EPIC
-from quilt_mcp.requirements.search import Found, rank, select_candidates
+from quilt_mcp.requirements.search import SearchHits, rank, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.tables import Statement, Values
 from tests.requirements.changing import create_user
@@ -26,7 +26,7 @@ def search_connection(
     limit: int = 50,
     offset: int = 0,
     cap: int = 2000,
-) -> Found:
+) -> SearchHits:
     """Search over a connection."""
     candidates = select_candidates(parse_query(query), scope, selection, connection.dialect.name, most=cap + 1)
     return rank(connection, candidates, limit=limit, offset=offset, cap=cap)
@@ -34,7 +34,7 @@ def search_connection(
 
 def search(
     database: Database, query: str, scope: Scope = EVERYTHING, selection: Selection = NO_FILTERS, **options: int
-) -> Found:
+) -> SearchHits:
     """Search a database."""
     with database.reading() as connection:
         return search_connection(connection, query, scope=scope, selection=selection, **options)

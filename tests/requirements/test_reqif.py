@@ -22,8 +22,8 @@ from reqif.parser import ReqIFParser
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
-from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
-from quilt_mcp.requirements.transfer.reqif_xml import pack, quote, replace, undo_escapes, unpack
+from quilt_mcp.requirements.transfer.reqif.reader import ReqifReader
+from quilt_mcp.requirements.transfer.reqif.texts import pack, quote, replace, undo_escapes, unpack
 from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements import generated
 from tests.requirements.generated import Size

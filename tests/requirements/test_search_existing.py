@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection
 
 from quilt_mcp.requirements.conditions import Scope, Selection
-from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
+from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, SearchHits, rank, select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph
@@ -37,7 +37,7 @@ def connection(existing_settings: Settings) -> Iterator[Connection]:
         yield connected
 
 
-def search(connection: Connection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0) -> Found:
+def search(connection: Connection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0) -> SearchHits:
     candidates = select_existing(parse_query(query), Scope("test"), Selection(), most=cap + 1)
     return rank(connection, candidates, limit=limit, offset=offset, cap=cap)
 

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.services.evidence import Claims, Key, Listing, Probe, Put, Statement, TriedKey, judge, name_prefixes
+from quilt_mcp.services.bucket_claims import Claims, judge, name_prefixes
+from quilt_mcp.services.bucket_probes import BucketListing, Key, Probe, Put, TriedKey
+from quilt_mcp.services.bucket_statements import Statement
 
 KEYS = st.sampled_from(["README.md", ".quilt/packages/1", "data/1", "data/2", "runs/1"]).map(Key)
 TRIED = st.builds(
@@ -40,7 +42,7 @@ def probes(draw: st.DrawFn, *, with_put: bool) -> Probe:
     prefixes = tuple({*(one.key.prefix for one in tried), *draw(st.sets(st.sampled_from(["data/", "other/"])))})
     is_complete = root and draw(st.booleans())
     others = () if draw(st.booleans()) else (Key("data/untried"),)
-    listing = Listing(
+    listing = BucketListing(
         root,
         quilt,
         keys=tuple(one.key for one in tried) + others,
@@ -139,7 +141,7 @@ def test_a_write_probe_proves_writing_only_if_s3_allowed_it(probe: Probe, statem
 )
 def test_the_evidence_names_the_stack_and_s3(results: list[Any], claim: Any, evidence: str) -> None:
     tried = tuple(TriedKey(Key(f"{prefix}/1"), result) for prefix, result in zip("ab", results, strict=False))
-    probe = Probe(Listing(root=True, prefixes=("a/", "b/"), is_complete=True), tried)
+    probe = Probe(BucketListing(root=True, prefixes=("a/", "b/"), is_complete=True), tried)
     found = judge(probe, Statement("role R: READ_WRITE", "READ_WRITE", can_write=True))
     assert (found.can_write, found.write_evidence) == (claim, evidence)
 
@@ -164,7 +166,7 @@ def test_a_put_under_one_prefix_is_combined_with_the_statement(
     second: Any, is_allowed: Any, statement: Statement, claim: Any, evidence: str
 ) -> None:
     tried = (TriedKey(Key("a/1"), "read"), TriedKey(Key("b/1"), second))
-    listing = Listing(root=True, prefixes=("a/", "b/"), is_complete=True)
+    listing = BucketListing(root=True, prefixes=("a/", "b/"), is_complete=True)
     found = judge(Probe(listing, tried, Put("a/", is_allowed)), statement)
     assert (found.can_write, found.write_evidence) == (claim, evidence)
 

@@ -6,19 +6,9 @@ from typing import Any
 import pytest
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.evidence import (
-    CALLS,
-    MOST_CALLS,
-    UNTRIED,
-    Claims,
-    Page,
-    Statement,
-    Survey,
-    judge,
-    list_page,
-    probe_bucket,
-    survey_bucket,
-)
+from quilt_mcp.services.bucket_claims import UNTRIED, Claims, judge
+from quilt_mcp.services.bucket_probes import CALLS, MOST_CALLS, KeyPage, Survey, list_page, probe_bucket, survey_bucket
+from quilt_mcp.services.bucket_statements import Statement
 from tests.support.scripted_s3 import ENCRYPTED, REGION, ScriptedS3
 
 NOTHING = Statement("nothing is known")
@@ -290,7 +280,7 @@ def test_a_survey_of_a_closed_root_tries_quilts_prefix() -> None:
 
 def test_a_page_has_its_keys_and_prefixes() -> None:
     page = list_page(ScriptedS3(DATA).as_clients(), "b", Delimiter="/", MaxKeys=2)
-    assert isinstance(page, Page)
+    assert isinstance(page, KeyPage)
     assert ([key.name for key in page.keys], page.prefixes, page.is_cut) == (["README.md"], ("data/",), True)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.demo.world import World
-from quilt_mcp.services.permissions_service import list_stack_buckets
+from quilt_mcp.services.bucket_access import list_stack_buckets
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.settings import Settings

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from quilt_mcp.core.errors import ResourceFailure
-from quilt_mcp.services.lists import SharedAttempts, copy_failure, fan_out
+from quilt_mcp.services.parallel_calls import fan_out
 from quilt_mcp.services.stack.failures import RoleChanged
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
 from tests.support.waiting import SECONDS
 
 GIVEN: dict[str, Any] = {
@@ -101,7 +102,7 @@ def test_late_items_are_missing_and_waiting_items_do_not_start(monkeypatch: pyte
         is_answered.set()
         return wait(waiting, timeout)
 
-    monkeypatch.setattr("quilt_mcp.services.lists.wait", wait_for_the_first)
+    monkeypatch.setattr("quilt_mcp.services.parallel_calls.wait", wait_for_the_first)
     answers = fan_out(call, range(100), seconds=0.05)  # the first has answered before
     release.set()
     assert is_answered.is_set()

@@ -9,23 +9,20 @@ import pytest
 
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.demo.world import World
-from quilt_mcp.services.buckets import (
-    BucketAccess,
-    Buckets,
+from quilt_mcp.services.bucket_access import bucket_access_get
+from quilt_mcp.services.bucket_claims import judge
+from quilt_mcp.services.bucket_probes import Probe, probe_bucket
+from quilt_mcp.services.bucket_rights import (
+    ListedBuckets,
+    ProbedBucket,
     Snapshot,
     SourceName,
-    StackBuckets,
     describe_cut,
     take_snapshot,
 )
-from quilt_mcp.services.evidence import Probe, Statement, judge, probe_bucket
-from quilt_mcp.services.permissions_service import (
-    bucket_access_get,
-    bucket_recommendations_get,
-    discover_permissions,
-    parse_identity,
-    recommend_buckets,
-)
+from quilt_mcp.services.bucket_statements import StackBuckets, Statement
+from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions, parse_identity
+from quilt_mcp.services.recommendations import recommend_buckets
 from quilt_mcp.services.stack.aws import AWSClients, Service
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
@@ -145,7 +142,7 @@ def test_for_one_bucket_only_names_that_begin_like_it_are_listed(
 
 
 def test_the_stack_comes_first_in_a_large_account() -> None:
-    buckets = Buckets(StackBuckets(("z-2", "z-1")), {f"a-{number:04}": None for number in range(1500)})
+    buckets = ListedBuckets(StackBuckets(("z-2", "z-1")), {f"a-{number:04}": None for number in range(1500)})
     probed = buckets.names[:1000]
     assert probed[:3] == ["z-2", "z-1", "a-0000"]
     assert "2 of the 2 in the Quilt stack, and 998 of the others" in str(describe_cut(buckets, probed))
@@ -154,13 +151,13 @@ def test_the_stack_comes_first_in_a_large_account() -> None:
 
 def make_bucket(
     name: str, statement: Statement | None, *, named_by: tuple[SourceName, ...] = ("registry",), **rights: Any
-) -> BucketAccess:
+) -> ProbedBucket:
     """Return a bucket with this statement; with None, the write probe is sent, and the stack states nothing."""
     probe = probe_bucket(ScriptedS3(DATA, **rights).as_clients(), name, writes=statement is None)
-    return BucketAccess(name, judge(probe, statement or UNKNOWN), named_by)
+    return ProbedBucket(name, judge(probe, statement or UNKNOWN), named_by)
 
 
-def recommend(*buckets: BucketAccess) -> list[tuple[str, str, int]]:
+def recommend(*buckets: ProbedBucket) -> list[tuple[str, str, int]]:
     snapshot = Snapshot(list(buckets), {})
     found = recommend_buckets(snapshot)["recommendations"]
     return [(row["bucket_name"], row["write"], row["score"]) for row in found["primary_recommendations"]]
@@ -254,7 +251,7 @@ def test_recommendations_say_which_buckets_are_left_out(fresh_world: World) -> N
 
 
 def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
-    slow = BucketAccess("a", judge(Probe(error="too slow"), UNKNOWN), error="too slow")
+    slow = ProbedBucket("a", judge(Probe(error="too slow"), UNKNOWN), error="too slow")
     notes = [
         recommend_buckets(Snapshot(buckets, {"registry": "read", "s3": "read"}, not_probed))["recommendations"]["note"]
         for buckets, not_probed in (([], 0), ([slow], 0), ([], 1))

@@ -7,15 +7,8 @@ from pydantic import TypeAdapter
 
 from quilt_mcp.core.errors import ResourceFailure, Unavailable
 from quilt_mcp.demo.world import World
-from quilt_mcp.services.buckets import (
-    StackBuckets,
-    Statements,
-    fetch_buckets,
-    fetch_own_role,
-    is_session_of,
-    state_rights,
-)
-from quilt_mcp.services.governance_service import Role
+from quilt_mcp.services.bucket_statements import StackBuckets, Statements, fetch_buckets, is_session_of, state_rights
+from quilt_mcp.services.governance_service import Role, fetch_own_role
 from quilt_mcp.services.stack.caller import Standing
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
 from tests.support.python_caller import read

@@ -21,7 +21,7 @@ from anyio import to_thread
 from quilt_mcp.app import current_app
 from quilt_mcp.app.fair_queue import FairQueue, Share
 from quilt_mcp.core.manager import Call
-from quilt_mcp.core.tracing import ReadIsOver, current_caller
+from quilt_mcp.core.tracing import ReadIsOver, current_caller_hash
 
 Pool = Literal["local", "stack", "aws", "database", "readiness"]
 
@@ -100,7 +100,7 @@ class Pools:
         is_async = inspect.iscoroutinefunction(call)
         if is_async and pool == "local":
             return await call()
-        queue, caller = self._find_queue(pool), current_caller()
+        queue, caller = self._find_queue(pool), current_caller_hash()
         share = Share(caller or "", places=PLACES[pool] // SHARES if caller else None)
         place = await queue.acquire(share)
         if is_async:

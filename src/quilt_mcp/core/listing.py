@@ -63,7 +63,7 @@ class ListSource:
 
 
 @dataclass(frozen=True)
-class Page:
+class ListingPage:
     """One page of the list.
 
     Attributes:
@@ -110,7 +110,7 @@ class Listing:
         self._seconds = seconds
         self._find_failure = find_failure
 
-    async def page(self, cursor: str | None, static: Sequence[Resource], read: Read) -> Page:
+    async def page(self, cursor: str | None, static: Sequence[Resource], read: Read) -> ListingPage:
         """Return the page at a cursor, or the first page.
 
         Raises:
@@ -133,7 +133,7 @@ class Listing:
         next_cursor = cursors.encode(_uri(found[size - 1]), tag) if len(found) > size else None
         lost = ", ".join(provider.prefix for provider, _ in self._providers if provider.name in read.failed)
         advice = f"Resources that start with {lost} are missing. Request this page again later." if lost else None
-        return Page(found[:size], next_cursor, read.failed, advice)
+        return ListingPage(found[:size], next_cursor, read.failed, advice)
 
     async def _rows(
         self, after: str, wanted: int, scopes: Sequence[Hashable], read: Read, until: float
@@ -243,7 +243,7 @@ class PagedFastMCP(FastMCP):
                     message=params, source="client", type="request", method="resources/list", fastmcp_context=context
                 )
                 mark_interior_dispatched()  # then FastMCP does not run the hooks again
-                page: Page = await self._run_middleware(message, self._page, phase="outer")
+                page: ListingPage = await self._run_middleware(message, self._page, phase="outer")
         partial = f"io.github.{self.name}/partial"
         meta = {partial: page.failed, f"{partial}-advice": page.advice} if page.failed else None
         return ListResourcesResult(
@@ -254,7 +254,7 @@ class PagedFastMCP(FastMCP):
             _meta=meta,
         )
 
-    async def _page(self, context: MiddlewareContext[PaginatedRequestParams | None]) -> Page:
+    async def _page(self, context: MiddlewareContext[PaginatedRequestParams | None]) -> ListingPage:
         cursor = context.message.cursor if context.message else None
         with self.manager.guard(surface="list") as guarded:
             async with guarded.admission:

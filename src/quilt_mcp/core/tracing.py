@@ -186,7 +186,7 @@ def count_call(system: str) -> None:
         read.calls[system] += 1
 
 
-def current_caller() -> str | None:
+def current_caller_hash() -> str | None:
     """Return the hash of the caller of the current read; None for the local user, and outside of a read."""
     read = _current.get()
     return read.caller if read else None

@@ -64,7 +64,7 @@ EXACT_REFERENCE, IN_TITLE, ANYWHERE = 0, 1, 2
 _SHOWN = ("title", "description", "priority", "status", "created_at")
 
 
-class Found(NamedTuple):
+class SearchHits(NamedTuple):
     """A page of hits, the best first. They have the columns that `_select_page` selects."""
 
     hits: list[AnyRow]
@@ -75,7 +75,7 @@ class Found(NamedTuple):
     """The offset of the next page; None on the last page."""
 
 
-def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> Found:
+def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> SearchHits:
     if offset > cap:
         raise InvalidTemplateVariable(
             "The cursor is past the last result.",
@@ -83,14 +83,14 @@ def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int,
             suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
         )
     if not candidates:
-        return Found([], 0, total_is_exact=True, next_offset=None)
+        return SearchHits([], 0, total_is_exact=True, next_offset=None)
     with calling("sql", "search"):
         rows = connection.execute(_select_page(candidates, min(limit, cap - offset), offset)).all()
     number = rows[0].number
     hits = [row for row in rows if row.entity_id is not None]
     following = offset + len(hits)
     more = bool(hits) and following < min(number, cap)
-    return Found(hits, min(number, cap), number <= cap, following if more else None)
+    return SearchHits(hits, min(number, cap), number <= cap, following if more else None)
 
 
 def _select_page(candidates: Sequence[Statement], limit: int, offset: int) -> Statement:

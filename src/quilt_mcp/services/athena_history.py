@@ -18,10 +18,11 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.lists import NOT_IN_TIME, SharedAttempts, fan_out
+from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import RefusedByAWS, Throttled
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 
 if TYPE_CHECKING:
     from types_boto3_athena import type_defs as athena

@@ -27,9 +27,9 @@ from quilt_mcp.services.athena_history import (
 )
 from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases, read_tables
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.buckets import fetch_names, fetch_own_role
-from quilt_mcp.services.governance_service import is_managed
-from quilt_mcp.services.lists import NOT_IN_TIME
+from quilt_mcp.services.buckets import fetch_bucket_names
+from quilt_mcp.services.governance_service import fetch_own_role, is_managed
+from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import RefusedByAWS
@@ -298,7 +298,7 @@ def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str, *, is_na
 
 
 def _find_table_of_bucket(caller: "Caller", aws: "AWSClients", database: str) -> str | None:
-    for bucket in fetch_names(caller)[:MAX_DATABASES] if caller.login.signed_in else ():
+    for bucket in fetch_bucket_names(caller)[:MAX_DATABASES] if caller.login.signed_in else ():
         with suppress(NotFound, RefusedByAWS):
             name = f"{bucket}{TAG_TABLE}"
             return str(aws.call("glue", "get_table", DatabaseName=database, Name=name)["Table"]["Name"])

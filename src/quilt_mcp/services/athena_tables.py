@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
-from quilt_mcp.services.lists import Paged, cut_page
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 
 if TYPE_CHECKING:

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.services.lists import Paged, cut_page
+from quilt_mcp.core.errors import ResourceFailure
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryRefused
 from quilt_mcp.services.stack.graphql import Time
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.caller import Caller
+    from quilt_mcp.services.stack.caller import Caller, Standing
 
 MAX_PERMISSIONS = 100
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
@@ -220,6 +221,21 @@ def fetch_roles(caller: "Caller") -> Roles:
     """Fetch the roles of the stack. Only administrators may."""
     found = caller.send_query("rolesList", list[Role | _OtherRole], "roles")
     return Roles([one for one in found if "id" in one], sorted({one["type"] for one in found if "id" not in one}))
+
+
+def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
+    """Fetch the caller's role, which only administrators may; otherwise, return why it is unknown."""
+    if standing is None or standing.role is None:
+        return "the stack does not say which role you have"
+    if not standing.is_admin:
+        return f"only administrators may see the rights of the role {standing.role}"
+    try:
+        roles = fetch_roles(caller)
+    except ResourceFailure as failure:
+        return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
+    own = [role for role in roles.known if role["name"] == standing.role]
+    others = f"; this server does not know its roles of the type {', '.join(roles.unknown_types)}"
+    return own[0] if own else f"the stack does not list the role {standing.role}{others if roles.unknown_types else ''}"
 
 
 def is_managed(role: Role) -> bool:

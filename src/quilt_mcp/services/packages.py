@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NotRequired, TypeVar
 from urllib.parse import quote
 
@@ -11,8 +11,8 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.services.buckets import fetch_names
-from quilt_mcp.services.lists import Paged, check_choice, cut_page
+from quilt_mcp.services.buckets import fetch_bucket_names
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
@@ -34,7 +34,7 @@ ORDERS = {"name": "NAME", "modified": "MODIFIED"}
 INSTEAD = 'Use quilt3 in Python instead, such as `quilt3.list_packages("s3://BUCKET")`.'
 
 T = TypeVar("T")
-Kind = Literal["file", "folder"]
+EntryKind = Literal["file", "folder"]
 
 
 class _PackageName(Named):
@@ -211,7 +211,7 @@ class EntryRow(TypedDict):
     """
 
     name: str
-    kind: Kind
+    kind: EntryKind
     size: int | None
     physical_key: str | None
 
@@ -229,7 +229,7 @@ class ContentsAnswer(OfPackage, Paged):
 
     hash: str
     path: str
-    kind: Kind
+    kind: EntryKind
     size: int | None
     entries: list[EntryRow]
 
@@ -382,7 +382,7 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
 def list_buckets(prefix: str) -> list[str]:
     """List buckets of the stack with a prefix. Without one, a bucket with packages comes first: it is the example."""
     caller = current_caller()
-    names = [name for name in fetch_names(caller) if name.startswith(prefix)] if caller.login.signed_in else []
+    names = [name for name in fetch_bucket_names(caller) if name.startswith(prefix)] if caller.login.signed_in else []
     first = _find_example(caller)[0] if names and not prefix else None
     return sorted(names, key=lambda name: (name != first, name))
 
@@ -396,7 +396,7 @@ def list_parts(number: int, prefix: str) -> list[str]:
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
-    for bucket in fetch_names(caller)[:EXAMPLE_BUCKETS]:
+    for bucket in fetch_bucket_names(caller)[:EXAMPLE_BUCKETS]:
         given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
         found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
         if names := [one["name"] for one in found["page"] if "/" in one["name"]] if found else []:
@@ -486,6 +486,19 @@ def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, 
 
 def _write_cursor(number: int, size: int, total: int, tag: str) -> str | None:
     return cursors.encode(f"{number + 1}x{size}", tag) if number * size < total else None
+
+
+def check_choice(name: str, value: str | None, choices: Sequence[str], advice: str) -> str:
+    """Return the value of a parameter, by default the first choice.
+
+    Raises:
+        InvalidTemplateVariable: it is no choice.
+    """
+    if value in (None, *choices):
+        return value or choices[0]
+    raise InvalidTemplateVariable(
+        f"`{name}` must be {' or '.join(choices)}.", details=f"It was {value!a}.", suggested_actions=[advice]
+    )
 
 
 def join_name(namespace: str, name: str) -> str:

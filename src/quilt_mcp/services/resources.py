@@ -13,6 +13,8 @@ from quilt_mcp.services import (
     athena_read_service,
     athena_tables,
     auth_metadata,
+    bucket_access,
+    bucket_workflows,
     buckets,
     diagnosis,
     governance_service,
@@ -99,7 +101,7 @@ RESOURCES = [
     ),
     SIGNED_IN(
         "metadata://workflows/{bucket}",
-        metadata_service.bucket_workflows_get,
+        bucket_workflows.bucket_workflows_get,
         name="Bucket Workflows",
         values={"bucket": packages.list_buckets},
     ),
@@ -115,9 +117,9 @@ RESOURCES = [
     ),
     SIGNED_IN(
         "permissions://buckets/{bucket}/access",
-        permissions_service.bucket_access_get,
+        bucket_access.bucket_access_get,
         name="Bucket Access",
-        values={"bucket": permissions_service.list_stack_buckets},
+        values={"bucket": bucket_access.list_stack_buckets},
     ),
     SIGNED_IN("tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets"),
     SIGNED_IN(

@@ -1,7 +1,6 @@
-"""tabulator://: the buckets that have tabulator tables, and the tables with their YAML."""
+"""tabulator://: the buckets with tabulator tables, and the tables with their YAML. Promised to Python callers."""
 
 import re
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,16 +9,15 @@ from typing_extensions import TypedDict
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_tables import quote_sql
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.lists import Paged, cut_page
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named
+from quilt_mcp.services.yaml_text import MAX_CHARACTERS, parse_yaml
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
 
-MAX_CONFIG = 20_000
-MAX_DEPTH = 20
 PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type": "is not a list"}
 _GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
 
@@ -65,11 +63,7 @@ CONFIG = TypeAdapter(Config)
 
 
 def parse_config(text: str) -> tuple[Config | None, str | None]:
-    """Parse the YAML of a table, which an administrator of the stack wrote. Return it, or why it cannot be read.
-
-    YAML can describe far more data than it has characters, so its length and depth are limited, and aliases are not
-    allowed.
-    """
+    """Parse the YAML of a table, which an administrator of the stack wrote. Return it, or why it cannot be read."""
     value, problem = parse_yaml(text)
     if problem:
         return None, problem
@@ -81,34 +75,6 @@ def parse_config(text: str) -> tuple[Config | None, str | None]:
             for one in error.errors()[:3]
         )
         return None, f"The configuration does not have the documented form: {problems}."
-
-
-def parse_yaml(text: str) -> tuple[object, str | None]:
-    """Parse YAML with the same limits. Every value is text, as it is written. Return it, or why it cannot be parsed."""
-    if len(text) > MAX_CONFIG:
-        return None, f"The configuration has more than {MAX_CONFIG:,} characters, so it is not parsed."
-    yaml = import_module("yaml")  # on first use: it takes 10 ms
-    try:
-        if problem := _find_problem(text):
-            return None, problem
-        return yaml.load(text, Loader=yaml.BaseLoader), None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        return None, f"The configuration is not valid YAML{f' at line {mark.line + 1}' if mark else ''}."
-    except (ValueError, RecursionError):  # from Python's functions that yaml calls, such as `chr` and `int`
-        return None, "The configuration is not valid YAML: a value in it is out of range."
-
-
-def _find_problem(text: str) -> str | None:
-    depth = 0
-    yaml = import_module("yaml")
-    for event in yaml.parse(text, Loader=yaml.BaseLoader):
-        if isinstance(event, yaml.AliasEvent):
-            return "The configuration contains a YAML alias, so it is not parsed."
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            return f"The configuration is nested more than {MAX_DEPTH} levels deep, so it is not parsed."
-    return None
 
 
 class _Table(Named):
@@ -276,8 +242,8 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
         "captured_columns": captured,
         "source": source,
         "format": config["parser"]["format"] if config else None,
-        "config": text[:MAX_CONFIG],
-        "config_truncated": len(text) > MAX_CONFIG,
+        "config": text[:MAX_CHARACTERS],
+        "config_truncated": len(text) > MAX_CHARACTERS,
         "config_error": error,
     }
 

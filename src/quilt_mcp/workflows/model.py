@@ -258,9 +258,9 @@ def check_new_step(workflow: Workflow, step: Step) -> None:
         raise WorkflowRuleError(f"Step {step['id']} cannot depend on itself.", "Remove it from its dependencies.")
     if missing := [name for name in dependencies if find_step(workflow, name) is None]:
         raise WorkflowRuleError(
-            f"Workflow {workflow['id']} has no step {shorten(map(repr, missing))} to depend on.",
+            f"Workflow {workflow['id']} has no step {name_some(map(repr, missing))} to depend on.",
             "Add these steps first with workflow_add_step. "
-            f"Existing steps: {shorten(one['id'] for one in workflow['steps'])}.",
+            f"Existing steps: {name_some(one['id'] for one in workflow['steps'])}.",
         )
 
 
@@ -270,7 +270,7 @@ def check_change(workflow: Workflow, step: Step, status: StepStatus) -> None:
         return
     if status not in {"pending", "skipped"} and (waiting_for := list_unfinished(workflow, step)):
         raise WorkflowRuleError(
-            f"Step {step['id']} cannot be {status}: it depends on {shorten(waiting_for)}, "
+            f"Step {step['id']} cannot be {status}: it depends on {name_some(waiting_for)}, "
             "not yet completed or skipped.",
             "Set these steps to completed or skipped first, with workflow_update_step.",
         )
@@ -278,12 +278,13 @@ def check_change(workflow: Workflow, step: Step, status: StepStatus) -> None:
     started = [one["id"] for one in later if one["status"] in {"in_progress", "completed"}]
     if started and step["status"] in DONE and status not in DONE:
         raise WorkflowRuleError(
-            f"Step {step['id']} cannot change from {step['status']} to {status}: {shorten(started)} started after it.",
+            f"Step {step['id']} cannot change from {step['status']} to {status}: "
+            f"{name_some(started)} started after it.",
             "Set those steps to pending first, with workflow_update_step.",
         )
 
 
-def shorten(names: Iterable[str], most: int = 5) -> str:
+def name_some(names: Iterable[str], most: int = 5) -> str:
     """Return the first names and the number of the others; "none" if there are none."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""

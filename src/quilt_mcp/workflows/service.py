@@ -34,7 +34,7 @@ from quilt_mcp.workflows.model import (
     Workflow,
     WorkflowRuleError,
     WorkflowStatus,
-    shorten,
+    name_some,
 )
 from quilt_mcp.workflows.settings import WorkflowSettings
 
@@ -277,15 +277,16 @@ def _recommend(workflow: Workflow, ready: list[str]) -> Iterable[str]:
         yield "Add the first step with workflow_add_step."
     if failed:
         yield (
-            f"Failed: {shorten(failed)}. Read the error_message of each and fix the cause. Then use "
+            f"Failed: {name_some(failed)}. Read the error_message of each and fix the cause. Then use "
             "workflow_update_step: in_progress to retry, or skipped to continue without it."
         )
     if running:
         yield (
-            f"In progress: {shorten(running)}. When one ends, set it to completed or failed with workflow_update_step."
+            f"In progress: {name_some(running)}. When one ends, set it to completed or failed with "
+            "workflow_update_step."
         )
     if ready:
-        yield f"Ready to start: {shorten(ready)}. When one starts, set it to in_progress with workflow_update_step."
+        yield f"Ready to start: {name_some(ready)}. When one starts, set it to in_progress with workflow_update_step."
     if workflow["status"] == "completed":
         yield "Every step is completed or skipped. Adding a step with workflow_add_step reopens the workflow."
 
@@ -448,7 +449,7 @@ def _load_step(workflow: Workflow, step_id: str) -> Step:
     raise NotFound(
         f"Workflow {workflow['id']} has no step {step_id!r}.",
         suggested_actions=[
-            f"Use one of its steps: {shorten(step['id'] for step in workflow['steps'])}.",
+            f"Use one of its steps: {name_some(step['id'] for step in workflow['steps'])}.",
             "Or add the step with the tool workflow_add_step.",
         ],
     )

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Run
-from quilt_mcp.analysis.engine.source_text import shorten, write_call
+from quilt_mcp.analysis.engine.source_text import cut_text, write_call
 from quilt_mcp.analysis.engine.subjects import Subject, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import guard_attributes
@@ -213,7 +213,7 @@ class BranchReport:
 
 
 def _describe_test(test: ast.expr) -> "Branch":
-    return {"line": test.lineno, "condition": shorten(ast.unparse(test))}
+    return {"line": test.lineno, "condition": cut_text(ast.unparse(test))}
 
 
 def find_tests(function: ast.FunctionDef) -> list[ast.expr]:

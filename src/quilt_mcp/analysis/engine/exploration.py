@@ -174,8 +174,8 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """What the code says about a search."""
+class CodeFacts:
+    """What is known about the code before a search."""
 
     literals: Literals = field(default_factory=Literals)  # the constants of the code
     loops: bool = True  # whether a large argument can make the code run for long

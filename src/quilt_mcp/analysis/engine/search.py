@@ -30,7 +30,7 @@ from quilt_mcp.analysis.engine.candidates import (
 )
 from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
-from quilt_mcp.analysis.engine.exploration import Budget, End, Exploration, NoArguments, Program, Scope, Watch
+from quilt_mcp.analysis.engine.exploration import Budget, CodeFacts, End, Exploration, NoArguments, Program, Watch
 from quilt_mcp.analysis.engine.source_text import Names, evaluate, write_exactly
 from quilt_mcp.analysis.engine.states import State, find_change
 from quilt_mcp.analysis.messages import ANSWER_TEXT
@@ -64,16 +64,16 @@ _MISSED = "A run with concrete values has a result that the analyser found on no
 class Explorer:
     """Runs a program on every path that arguments of these types can take, until a judgement stops the exploration."""
 
-    def __init__(self, program: Program, signature: Signature, budget: Budget, watch: Watch, scope: Scope) -> None:
-        self._budget, self._scope, self._watch = budget, scope, watch
+    def __init__(self, program: Program, signature: Signature, budget: Budget, watch: Watch, facts: CodeFacts) -> None:
+        self._budget, self._facts, self._watch = budget, facts, watch
         self._found = Exploration()
         self._started = time.perf_counter()
-        self._candidates = Candidates(signature, scope.literals, scope.seed)
+        self._candidates = Candidates(signature, facts.literals, facts.seed)
         self._before = before = watch.state()  # of the module, which runs can change
-        chance = Random(scope.seed)  # noqa: S311 - it protects nothing
+        chance = Random(facts.seed)  # noqa: S311 - it protects nothing
         self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
         self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
-        self._obstacle = _find_obstacle(signature, self._candidates, scope)  # why nothing may be claimed, if so
+        self._obstacle = _find_obstacle(signature, self._candidates, facts)  # why nothing may be claimed, if so
         self._is_plain = has_only_plain_values(signature)
 
     def run(self) -> Exploration:
@@ -82,12 +82,12 @@ class Explorer:
         found.end = self._try_members() or self._search()
         if found.end is End.ALL_PATHS and not self._obstacle and not self._is_plain:
             found.end = self._refute(share, SHARED)
-        if found.end is End.ALL_PATHS and not self._obstacle and self._scope.with_bools:
+        if found.end is End.ALL_PATHS and not self._obstacle and self._facts.with_bools:
             found.end = self._refute(give_bools, AS_BOOL)
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._obstacle:
             found.complete, found.obstacle = found.end is End.ALL_PATHS, self._obstacle
             found.end = End.UNDECIDED
-        elif found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments):
+        elif found.end is End.STOPPED and found.arguments and self._facts.unsure(found.arguments):
             found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
             self._note_change()
@@ -108,7 +108,7 @@ class Explorer:
         """Try to refute a claim with changed arguments, which the paths and the other runs do not have."""
         known = chain(self._candidates.make_boundaries(), self._concrete.draw(_CHANGED_RUNS, harmless=True))
         changed = (other for one in chain(self._concrete.corpus[:], known) for other in change(one))
-        few = [one for one in islice(changed, _CHANGED_RUNS) if not self._scope.loops or is_harmless(one)]
+        few = [one for one in islice(changed, _CHANGED_RUNS) if not self._facts.loops or is_harmless(one)]
         end = self._concrete.compare(few, self._moment(1))
         if end is End.STOPPED:
             self._obstacle = reason  # all paths are decided, and `run` claims nothing
@@ -151,11 +151,11 @@ class Explorer:
         )
 
     def _try_boundaries(self) -> End | None:
-        edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
+        edges = [one for one in self._candidates.make_boundaries() if not self._facts.loops or is_harmless(one)]
         return self._concrete.try_all(sorted(edges, key=rank_size), self._moment(self._budget.first))
 
     def _try_random(self, runs: int) -> End | None:
-        drawn = self._concrete.draw(runs, harmless=self._scope.loops)
+        drawn = self._concrete.draw(runs, harmless=self._facts.loops)
         end = self._concrete.try_all(drawn, self._moment(self._budget.first))
         self._watch.on_progress(self._found)
         return end
@@ -180,7 +180,7 @@ class Explorer:
     def _challenge_claim(self) -> End:
         """Try to refute what holds on all paths with concrete values."""
         concrete, deadline = self._concrete, self._moment(1)
-        large = (one for one in self._candidates.make_boundaries() if self._scope.loops and not is_harmless(one))
+        large = (one for one in self._candidates.make_boundaries() if self._facts.loops and not is_harmless(one))
         end = (
             concrete.try_all(concrete.vary_corpus(12), deadline)
             or concrete.try_all(islice(concrete.draw(_CLAIM_RUNS, harmless=False), _CLAIM_RUNS), deadline)
@@ -202,17 +202,17 @@ class Explorer:
         left = min(self._budget.seconds * _LAST, self._moment(1) - now)
         return (
             concrete.try_all(concrete.vary_corpus(8), now + left / 3)
-            or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=self._scope.loops), now + left * 2 / 3)
+            or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=self._facts.loops), now + left * 2 / 3)
             or concrete.try_all(large, now + left)
             or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=False), now + left)
             or self._symbolic.end
         )
 
 
-def _find_obstacle(signature: Signature, candidates: Candidates, scope: Scope) -> str | None:
+def _find_obstacle(signature: Signature, candidates: Candidates, facts: CodeFacts) -> str | None:
     """Return why nothing can be claimed about all arguments, or None."""
-    if scope.obstacle:
-        return scope.obstacle
+    if facts.obstacle:
+        return facts.obstacle
     if not all(map(accepts_default, signature.parameters.values())):
         return "a default value does not have the type of its parameter"
     if not candidates.usable:
@@ -255,7 +255,7 @@ class Replay:
         self._names = names
 
     def explore(
-        self, program: Program, signature: Signature, seconds: float, watch: Watch, scope: Scope
+        self, program: Program, signature: Signature, seconds: float, watch: Watch, facts: CodeFacts
     ) -> Exploration:
         """Repeat the next exploration. It ends as in the other process, or with End.DIFFERS or End.TIME."""
         recorded = self._waiting.pop(0)
@@ -265,14 +265,14 @@ class Replay:
         deadline = time.perf_counter() + seconds
 
         def make_search(seed: int) -> ConcreteSearch:
-            candidates, chance = Candidates(signature, scope.literals, seed), Random(seed)  # noqa: S311 - it protects nothing
+            candidates, chance = Candidates(signature, facts.literals, seed), Random(seed)  # noqa: S311 - it protects nothing
             return ConcreteSearch(program, candidates, watch, found, chance, watch.state(), simplifies=False)
 
         if found.end is End.STOPPED:
-            return self._repeat(make_search(scope.seed), recorded, signature, deadline)
-        for seed in (scope.seed, scope.seed + 1):  # the same values, then further ones
+            return self._repeat(make_search(facts.seed), recorded, signature, deadline)
+        for seed in (facts.seed, facts.seed + 1):  # the same values, then further ones
             search = make_search(seed)
-            is_refuted = _try_to_refute(search, deadline, loops=scope.loops)
+            is_refuted = _try_to_refute(search, deadline, loops=facts.loops)
             if is_refuted or not {write_kind(kind) for kind in search.kinds} <= set(recorded["kinds"]):
                 return Exploration(End.DIFFERS)
         return found if time.perf_counter() < deadline else Exploration(End.TIME)

@@ -300,9 +300,9 @@ def make_counterexample(
         "args": {key: value for key, value in values.items() if key not in by_keyword},
         "kwargs": {key: value for key, value in values.items() if key in by_keyword},
         "call": write_call(subject, arguments, names),
-        "violation": shorten(violation),
-        "actual_result": shorten(actual_result),
-        "path_condition": shorten(path_condition),
+        "violation": cut_text(violation),
+        "actual_result": cut_text(actual_result),
+        "path_condition": cut_text(path_condition),
         "test": test,
     }
 
@@ -334,7 +334,7 @@ def write_call(subject: "Subject", arguments: BoundArguments, names: Names) -> s
     called = subject.name
     if subject.kind in {"method", "property"}:
         called = f"{positional.pop(0)}.{subject.name.rpartition('.')[2]}"
-    return shorten(called if subject.kind == "property" else f"{called}({', '.join(positional + keyword)})")
+    return cut_text(called if subject.kind == "property" else f"{called}({', '.join(positional + keyword)})")
 
 
 def write_source(value: object, names: Names = MappingProxyType({})) -> str:
@@ -349,7 +349,7 @@ def write_source(value: object, names: Names = MappingProxyType({})) -> str:
             text = _ADDRESS.sub("", ascii(value))
         except Exception:  # noqa: BLE001 - the repr is analysed code, or refuses a long integer
             text = f"<{type(value).__name__} without a repr>"
-    return shorten(text)
+    return cut_text(text)
 
 
 def write_exactly(value: object, names: Names) -> str | None:
@@ -375,7 +375,7 @@ def evaluate(text: str, names: Names) -> object:
     return value
 
 
-def shorten(text: str) -> str:
+def cut_text(text: str) -> str:
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
 
 

@@ -28,7 +28,7 @@ class AnalysisRefused(Exception):
         self.message = message
 
 
-Kind = Literal["function", "method", "static", "class", "property"]
+SubjectKind = Literal["function", "method", "static", "class", "property"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Subject:
     node: ast.FunctionDef  # the syntax tree
     defined: FunctionType  # what `node` defines. For a class method, `function` is a function that calls it.
     name: str  # as in the request, such as `f` or `Class.method`
-    kind: Kind = "function"  # what the name means
+    kind: SubjectKind = "function"  # what the name means
     owner: type | None = None  # the class of a method
 
 
@@ -77,7 +77,7 @@ def find_subject(loaded: Loaded, name: str) -> Subject:
     return Subject(function, signature, node, function, name, kind, owner)
 
 
-def _find_object(module: ModuleType, name: str) -> tuple[object, Kind, type | None]:
+def _find_object(module: ModuleType, name: str) -> tuple[object, SubjectKind, type | None]:
     """Return the function of a name, what the name means, and the class that has it."""
     *path, last = name.split(".")
     owner: object = None

@@ -11,12 +11,12 @@ from quilt_mcp.analysis.engine.exploration import (
     SLOW_PATH,
     Budget,
     Causes,
+    CodeFacts,
     End,
     Exploration,
     NoArguments,
     OnJudgement,
     Program,
-    Scope,
     Watch,
     map_lines,
 )
@@ -66,11 +66,18 @@ class Task:
         state = partial(take_state, *self.loaded.modules)
         watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
         obstacle = find_reason(tree) or find_state(subject.signature, self.loaded)
-        scope = Scope(find_literals(tree), has_loops(tree), obstacle, find_unsure(tree), self.seed, with_bools)
+        facts = CodeFacts(
+            literals=find_literals(tree),
+            loops=has_loops(tree),
+            obstacle=obstacle,
+            unsure=find_unsure(tree),
+            seed=self.seed,
+            with_bools=with_bools,
+        )
         if self.replay:
-            return self.replay.explore(program, subject.signature, budget.seconds, watch, scope)
+            return self.replay.explore(program, subject.signature, budget.seconds, watch, facts)
         try:
-            explored = Explorer(program, subject.signature, budget, watch, scope).run()
+            explored = Explorer(program, subject.signature, budget, watch, facts).run()
         except NoArguments as error:
             raise AnalysisRefused(
                 "UnsupportedSignature",

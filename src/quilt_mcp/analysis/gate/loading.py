@@ -1,6 +1,6 @@
 """Load admitted code as a module that sees restricted builtins and modules. This is the second barrier.
 
-A request has code, perhaps its older version, and other files of its project. All of them are checked, then loaded.
+The code of a request and its older version are loaded at once, the other files of its project when they are imported.
 
 Attributes that the code sets, deletes or reads need checks at run time, because only the run knows the object. They are
 calls in the compiled code: `x.a = 1` becomes `__owned__(x, line).a = 1`. The canonical source, which analyses show and
@@ -17,7 +17,7 @@ import random
 import sys
 import typing
 from collections import UserString
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from decimal import Context
@@ -28,13 +28,18 @@ from crosshair.core import python_type
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported, CrossHairValue
 
+from quilt_mcp.analysis.gate.admit import Admitted, Submission, find_packages
 from quilt_mcp.analysis.gate.changes import Changes, changes_imported
 from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
-from quilt_mcp.analysis.gate.inspection import Admitted, admit
 from quilt_mcp.analysis.gate.reduction import find_imports, find_unchanged, remove_definitions
 from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Refused
-from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report, Request, find_module_name
+from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report
 from quilt_mcp.analysis.policy import Policy
+
+# Modules that C code of the standard library imports on behalf of its caller, such as `strftime`. It takes them from
+# `sys.modules` and does not use what the import returns, so this is an empty module.
+C_IMPORTS = frozenset({"_pylong", "_strptime", "time"})
+_OLD_FILE = f"{FOLDER}old.py"
 
 # The checks must not become part of a path
 _no_tracing: Callable[[], AbstractContextManager[object]] = NoTracing
@@ -111,11 +116,6 @@ class _Guarding(ast.NodeTransformer):
             call = ast.Call(guard, [node.value, ast.Constant(self._lines[id(node)])], [])
             node.value = ast.copy_location(call, node.value)
         return node
-
-
-# Modules that C code of the standard library imports on behalf of its caller, such as `strftime`. It takes them from
-# `sys.modules` and does not use what the import returns, so this is an empty module.
-C_IMPORTS = frozenset({"_pylong", "_strptime", "time"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,55 +281,6 @@ def _bind_parts(name: str, load: Callable[[str], ModuleType]) -> None:
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
         setattr(load(".".join(parts[:end])), parts[end], load(".".join(parts[: end + 1])))
-
-
-_OLD_FILE = f"{FOLDER}old.py"
-
-
-def find_packages(names: Iterable[str]) -> set[str]:
-    """Return the names of the packages that contain these modules."""
-    return {".".join(parts[:end]) for parts in (name.split(".") for name in names) for end in range(1, len(parts))}
-
-
-def find_package(name: str, files: Mapping[str, object]) -> Sequence[str]:
-    """Return the parts of the package to which a relative import in this module refers."""
-    parts = name.split(".")
-    return parts if any(other.startswith(f"{name}.") for other in files) else parts[:-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """Everything that a request submits, admitted."""
-
-    code: Admitted  # the code
-    old: Admitted | None  # its older version
-    files: Mapping[str, Admitted]  # the other files, by module name
-    policy: Policy  # what they can use: also each other
-
-
-def admit_request(request: Request, policy: Policy) -> Submission:
-    texts = {find_module_name(key): text for key, text in request.get("files", {}).items()}
-    files = {name: text for name, text in texts.items() if name is not None}
-    old = request.get("old_code")
-    submitted = (request["code"], old or "", *files.values())
-    if sum(len(text.encode("utf-8", "surrogatepass")) for text in submitted) > policy.code_size_bytes:
-        raise Refused("size")
-    # the files can import each other
-    modules = {*files} | find_packages(files)
-    policy = replace(policy, allowed_modules=(*policy.allowed_modules, *sorted(modules)))
-    package = find_package(request.get("module_name", MODULE_NAME), {})
-    names = [str(request[key]) for key in ("function_name", "function_a", "function_b") if key in request]
-    functions = None if request.get("whole_file") else [name.partition(".")[0] for name in names]
-    also = [request["exception_type"].partition(".")[0]] if "exception_type" in request else []
-    admit_version = functools.partial(
-        admit, policy=policy, package=package, functions=functions, also=also, files=modules
-    )
-    return Submission(
-        admit_version(request["code"]),
-        None if old is None else admit_version(old),
-        {name: admit(text, policy, package=find_package(name, files)) for name, text in files.items()},
-        policy,
-    )
 
 
 def load_submission(submission: Submission, report: Report) -> Loaded:

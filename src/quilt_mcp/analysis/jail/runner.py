@@ -8,7 +8,8 @@ from quilt_mcp.analysis.engine.search import Record, Replay
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused
 from quilt_mcp.analysis.engine.symbolic_check import find_path_to_exception, symbolic_check
 from quilt_mcp.analysis.engine.task import Task
-from quilt_mcp.analysis.gate.loading import Loaded, admit_request, load_submission
+from quilt_mcp.analysis.gate.admit import admit_request
+from quilt_mcp.analysis.gate.loading import Loaded, load_submission
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.jail.guards import install_guards
 from quilt_mcp.analysis.messages import (

@@ -27,8 +27,8 @@ from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, e
 from quilt_mcp.requirements.transfer.files import Format, Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
 from quilt_mcp.requirements.transfer.records import Rejection, parse_change, parse_record
-from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
-from quilt_mcp.requirements.transfer.reqif_writer import ReqifWriter
+from quilt_mcp.requirements.transfer.reqif.reader import ReqifReader
+from quilt_mcp.requirements.transfer.reqif.writer import ReqifWriter
 
 AnyFormat = Format | Literal["reqif"]
 

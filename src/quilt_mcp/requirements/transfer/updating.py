@@ -11,8 +11,9 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, delete, select,
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import LINKS, NAMES, RECORDS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
+from quilt_mcp.requirements.transfer.matching import read_rows
 from quilt_mcp.requirements.transfer.records import Rejections, show_time
-from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled, read_rows
+from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled
 from quilt_mcp.requirements.writing import update_entities, update_rows
 
 MOST_LISTED = 1000

@@ -26,9 +26,8 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from botocore.loaders import Loader
 from botocore.parsers import ResponseParserError
 
-from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
+from quilt_mcp.core.errors import NotFound, NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.services.lists import SharedAttempts
 from quilt_mcp.services.settings import StackSettings
 from quilt_mcp.services.stack.failures import (
     AWSKeysExpired,
@@ -38,6 +37,7 @@ from quilt_mcp.services.stack.failures import (
     map_failure,
 )
 from quilt_mcp.services.stack.login import parse_address, read_stamp
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
 NO_PROFILE = (None, None, None, None)
@@ -243,8 +243,20 @@ class AWSClients:
             self._sign_in.note_rejection(failure)
             raise
 
-    def read_object(self, bucket: str, key: str, most: int, version: str | None = None) -> bytes:
-        found = self.call("s3", "get_object", Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+    def read_object(self, bucket: str, key: str, most: int, version: str | None = None) -> bytes | None:
+        """Read at most this number of bytes of an object. Return None if the bucket has no such key or version.
+
+        Raises:
+            NotFound: there is no such bucket.
+            ResourceFailure: as `call`.
+        """
+        try:
+            found = self.call("s3", "get_object", Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+        except NotFound as missing:
+            if getattr(missing.__cause__, "response", {}).get("Error", {}).get("Code") != "NoSuchBucket":
+                return None
+            actions = ["Read permissions://discover to see the names of your buckets."]
+            raise NotFound(f"S3 has no bucket {bucket!a}.", suggested_actions=actions) from missing
         body = found["Body"]
         try:
             content: bytes = body.read(most)

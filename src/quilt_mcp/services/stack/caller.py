@@ -17,7 +17,6 @@ from cachetools import TTLCache
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
-from quilt_mcp.services.lists import SharedAttempts
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, take_aws_fingerprint
@@ -33,7 +32,8 @@ from quilt_mcp.services.stack.failures import (
 )
 from quilt_mcp.services.stack.graphql import Named, PartialAnswer, post_query
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, Found, StackSearch
+from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
 
 T = TypeVar("T")
@@ -385,7 +385,7 @@ class RequestCallers:
                 caller = self._callers[key] = Caller(sign_in, self._settings, self._catalogs)
             return caller
 
-    def _find_stack(self) -> Found:
+    def _find_stack(self) -> FoundStack:
         try:
             stack, problem = self._search.find()
         except ResourceExecutionError as failure:
@@ -394,4 +394,4 @@ class RequestCallers:
             ) from failure
         if problem and self._settings.catalog_url is None:  # remote callers cannot configure quilt3 on this machine
             problem.suggested_actions = [ASK_OPERATOR]
-        return Found(stack, problem)
+        return FoundStack(stack, problem)

@@ -191,82 +191,158 @@ NEW_CREDENTIALS = (
     "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
 )
 BROKEN = _Reason(Unavailable, "AWS could not process the request.")
-BY_CODE = {
-    "AccessDenied AccessDeniedException NotAuthorized UnauthorizedOperation UnauthorizedAccess Forbidden": _Reason(
-        RefusedByAWS, "Your AWS identity is not allowed to do this."
-    ),
-    "ExpiredToken ExpiredTokenException TokenRefreshRequired": _Reason(
-        AWSKeysExpired, "The AWS credentials have expired.", NEW_CREDENTIALS
+BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
+    (
+        (
+            "AccessDenied",
+            "AccessDeniedException",
+            "NotAuthorized",
+            "UnauthorizedOperation",
+            "UnauthorizedAccess",
+            "Forbidden",
+        ),
+        _Reason(RefusedByAWS, "Your AWS identity is not allowed to do this."),
     ),
     (
-        "InvalidClientTokenId InvalidAccessKeyId InvalidToken IncompleteSignature UnrecognizedClientException "
-        "MissingAuthenticationToken AuthFailure"
-    ): _Reason(NotSignedInToQuilt, "AWS rejected the credentials.", NEW_CREDENTIALS),
-    "SignatureDoesNotMatch InvalidSignatureException": _Reason(
-        NotSignedInToQuilt,
-        "AWS rejected the signature of the request.",
-        (*NEW_CREDENTIALS, "If it fails again, check the clock of this machine: a signature is valid for minutes."),
+        ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"),
+        _Reason(AWSKeysExpired, "The AWS credentials have expired.", NEW_CREDENTIALS),
     ),
     (
-        "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
-        "RequestLimitExceeded TooManyRequestsException SlowDown PriorRequestNotComplete"
-    ): _Reason(Throttled, "AWS is throttling requests."),
-    (
-        "ConditionalRequestConflict InternalError InternalErrorException InternalFailure InternalServerException "
-        "InternalServerError InternalServiceException OperationAborted OperationTimeoutException "
-        "RequestAbortedException RequestTimeout RequestTimeoutException ResourceNotReadyException ServiceUnavailable "
-        "ServiceUnavailableException TemporaryRedirect"
-    ): BROKEN,
-    "FederationSourceRetryableException": _Reason(
-        Unavailable, "The external source of a Glue database could not process the request."
-    ),
-    "FederationSourceException": _Reason(
-        ResourceExecutionError,
-        "The external source of a Glue database failed.",
-        ("Ask the owner of the database to check its connection in AWS Glue.",),
-    ),
-    "MetadataException": _Reason(
-        ResourceExecutionError,
-        "Athena could not read the data catalog.",
-        ("Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",),
+        (
+            "InvalidClientTokenId",
+            "InvalidAccessKeyId",
+            "InvalidToken",
+            "IncompleteSignature",
+            "UnrecognizedClientException",
+            "MissingAuthenticationToken",
+            "AuthFailure",
+        ),
+        _Reason(NotSignedInToQuilt, "AWS rejected the credentials.", NEW_CREDENTIALS),
     ),
     (
-        "GlueEncryptionException KMS.DisabledException KMS.InvalidKeyUsageException KMS.InvalidStateException "
-        "KMS.KMSInvalidStateException KMS.NotFoundException"
-    ): _Reason(
-        ResourceExecutionError,
-        "AWS could not decrypt or encrypt the data with its KMS key.",
-        ("Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",),
+        ("SignatureDoesNotMatch", "InvalidSignatureException"),
+        _Reason(
+            NotSignedInToQuilt,
+            "AWS rejected the signature of the request.",
+            (*NEW_CREDENTIALS, "If it fails again, check the clock of this machine: a signature is valid for minutes."),
+        ),
     ),
-    "InvalidObjectState": _Reason(
-        ResourceExecutionError,
-        "The object is archived, so it cannot be read.",
-        ("Restore the object in S3, or ask the owner of the bucket to do it.",),
-    ),
-    "PreconditionFailed": _Reason(ConditionNotMet, "The object does not meet the condition of the request."),
     (
-        "InvalidArgument InvalidBucketName InvalidInputException InvalidParameterException InvalidRequest "
-        "InvalidRequestException ValidationException"
-    ): _Reason(
-        ResourceExecutionError,
-        "AWS does not accept the request in this form.",
-        ("Check the names in the URI. If they are right, report the error with `details`.",),
+        (
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "RequestLimitExceeded",
+            "TooManyRequestsException",
+            "SlowDown",
+            "PriorRequestNotComplete",
+        ),
+        _Reason(Throttled, "AWS is throttling requests."),
     ),
-    "NoSuchBucket NoSuchKey NoSuchVersion EntityNotFoundException": _Reason(NotFound, "Not found in AWS."),
-    "RequestExpired RequestInTheFuture RequestTimeTooSkewed": _Reason(
-        ResourceExecutionError,
-        "The clock of this machine is wrong, so AWS rejects its signatures.",
-        ("Set the clock of this machine, then repeat the call.",),
+    (
+        (
+            "ConditionalRequestConflict",
+            "InternalError",
+            "InternalErrorException",
+            "InternalFailure",
+            "InternalServerException",
+            "InternalServerError",
+            "InternalServiceException",
+            "OperationAborted",
+            "OperationTimeoutException",
+            "RequestAbortedException",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "ResourceNotReadyException",
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+            "TemporaryRedirect",
+        ),
+        BROKEN,
     ),
-}
-"""What AWS error codes, with spaces between them, mean to the caller."""
+    (
+        ("FederationSourceRetryableException",),
+        _Reason(Unavailable, "The external source of a Glue database could not process the request."),
+    ),
+    (
+        ("FederationSourceException",),
+        _Reason(
+            ResourceExecutionError,
+            "The external source of a Glue database failed.",
+            ("Ask the owner of the database to check its connection in AWS Glue.",),
+        ),
+    ),
+    (
+        ("MetadataException",),
+        _Reason(
+            ResourceExecutionError,
+            "Athena could not read the data catalog.",
+            ("Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",),
+        ),
+    ),
+    (
+        (
+            "GlueEncryptionException",
+            "KMS.DisabledException",
+            "KMS.InvalidKeyUsageException",
+            "KMS.InvalidStateException",
+            "KMS.KMSInvalidStateException",
+            "KMS.NotFoundException",
+        ),
+        _Reason(
+            ResourceExecutionError,
+            "AWS could not decrypt or encrypt the data with its KMS key.",
+            ("Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",),
+        ),
+    ),
+    (
+        ("InvalidObjectState",),
+        _Reason(
+            ResourceExecutionError,
+            "The object is archived, so it cannot be read.",
+            ("Restore the object in S3, or ask the owner of the bucket to do it.",),
+        ),
+    ),
+    (("PreconditionFailed",), _Reason(ConditionNotMet, "The object does not meet the condition of the request.")),
+    (
+        (
+            "InvalidArgument",
+            "InvalidBucketName",
+            "InvalidInputException",
+            "InvalidParameterException",
+            "InvalidRequest",
+            "InvalidRequestException",
+            "ValidationException",
+        ),
+        _Reason(
+            ResourceExecutionError,
+            "AWS does not accept the request in this form.",
+            ("Check the names in the URI. If they are right, report the error with `details`.",),
+        ),
+    ),
+    (
+        ("NoSuchBucket", "NoSuchKey", "NoSuchVersion", "EntityNotFoundException"),
+        _Reason(NotFound, "Not found in AWS."),
+    ),
+    (
+        ("RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"),
+        _Reason(
+            ResourceExecutionError,
+            "The clock of this machine is wrong, so AWS rejects its signatures.",
+            ("Set the clock of this machine, then repeat the call.",),
+        ),
+    ),
+]
+"""What the error codes of AWS mean to the caller. Each code is in one row."""
 OTHER = _Reason(ResourceExecutionError, "AWS rejected the request.")
 TOKEN_OF_S3 = _Reason(TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
 UNEXPLAINED = _Reason(UnexplainedByS3, "S3 rejected the request and gave no reason.")
 
 
 def _find(code: str) -> _Reason:
-    return next((row for codes, row in BY_CODE.items() if code in codes.split()), OTHER)
+    return next((reason for codes, reason in BY_CODE if code in codes), OTHER)
 
 
 # S3 sends no body with the response to a HEAD request. The code is then the status. A 400 has different meanings.

@@ -24,11 +24,11 @@ from urllib3.connection import HTTPConnection
 from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unauthorized, Unavailable
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.services.lists import SharedAttempts, copy_failure
 from quilt_mcp.services.settings import RETRY_SECONDS, Timeout
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, is_json, map_failure
 from quilt_mcp.services.stack.login import Stack, Tokens, is_registry_of, parse_address
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
 
 T = TypeVar("T")
 
@@ -273,7 +273,7 @@ def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
         ) from refusal
 
 
-class Found(NamedTuple):
+class FoundStack(NamedTuple):
     """A stack, and why it cannot be used; None if it can."""
 
     stack: Stack
@@ -295,9 +295,9 @@ class StackSearch:
     ) -> None:
         self._catalog_url, self._registry_url = catalog_url, registry_url
         self._actions, self._catalogs = actions, catalogs
-        self._found: Found | None = None
+        self._found: FoundStack | None = None
 
-    def find(self) -> Found:
+    def find(self) -> FoundStack:
         """Return the stack.
 
         Raises:
@@ -309,27 +309,27 @@ class StackSearch:
             try:
                 self._found = self._read_catalog(self._catalog_url)
             except ResourceFailure as problem:
-                return Found(Stack(self._catalog_url, self._registry_url), problem)
+                return FoundStack(Stack(self._catalog_url, self._registry_url), problem)
         return self._found
 
-    def _read_catalog(self, catalog_url: str) -> Found:
+    def _read_catalog(self, catalog_url: str) -> FoundStack:
         if self._registry_url:  # first, so that the failure is certain even if the catalog does not respond
             _check_fit(Stack(catalog_url, self._registry_url), self._actions)
         config = self._catalogs.fetch(catalog_url)
         registry_url = self._registry_url or (config.get("registryUrl") or "").rstrip("/") or None
         stack = Stack(catalog_url, registry_url, config.get("region"))
         _check_fit(stack, self._actions)
-        return Found(stack)
+        return FoundStack(stack)
 
-    def _find_without_catalog(self) -> Found:
+    def _find_without_catalog(self) -> FoundStack:
         stack = quilt_files.read_stack()
         if self._registry_url and self._registry_url != stack.registry_url:
             stack = Stack(None, self._registry_url)  # quilt3 is configured for another catalog
         try:
             _check_fit(stack, ["Run `quilt3 config https://<your catalog>`. It stores the catalog's own registry."])
         except ResourceExecutionError as problem:
-            return Found(stack, problem)
-        return Found(stack)
+            return FoundStack(stack, problem)
+        return FoundStack(stack)
 
 
 def _check_fit(stack: Stack, actions: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The references of an import: records are matched with rows of the database, and links and relationships checked."""
+"""The references of an import: to other records of the file, and to rows of the database."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -6,125 +6,14 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from sqlalchemy import Connection, exists, select, update
+from sqlalchemy import Connection, select
 
-from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements import model
 from quilt_mcp.requirements.model import ENDS, LINKS, MEMBER, NAMES, ORDERING_RELATIONSHIPS, PARENTS, TABLES
-from quilt_mcp.requirements.tables import AnyRow, metadata, requirement_relationships
+from quilt_mcp.requirements.tables import metadata, requirement_relationships
+from quilt_mcp.requirements.transfer.matching import match_relationships
 from quilt_mcp.requirements.transfer.records import FieldValues, Rejections, can_store, shorten
-from quilt_mcp.requirements.transfer.spool import (
-    BATCH,
-    Key,
-    Spool,
-    Spooled,
-    find_author,
-    list_unique,
-    match_relationships,
-    normalize_id,
-)
-from quilt_mcp.requirements.writing import find_entries
-
-_ENTITIES = {kind.table for kind in model.KINDS} | {"requirement_relationships"}
-_USES = {
-    "requirement_types": tables.requirements.c.type_id,
-    "relationship_types": tables.requirement_relationships.c.relationship_type_id,
-}
-"""The tables of types, and the columns that refer to them."""
-
-
-def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
-    """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names."""
-    for table in [TABLES[kind] for kind in spool.counts if kind != "member"]:  # which has no ID
-        if _has_rows(connection, table):
-            matching = _Matching(connection, spool, rejections, table, updates=updates)
-            for column in list_unique(table):  # the ID first: `_match_row` asks which rows the file contains
-                matching.match_column(column)
-    # the search and the links of a trace have only IDs, so no two entities share one, whatever their kinds
-    kinds = [kind for kind in model.KINDS if spool.counts[kind.name]]
-    if kinds and has_entities(connection):
-        _compare_kinds(kinds, connection, spool, rejections)
-
-
-def _compare_kinds(kinds: list[model.Kind], connection: Connection, spool: Spool, rejections: Rejections) -> None:
-    """Reject new entities with the ID of an entity of another kind in the database."""
-    for kind in kinds:
-        for keys in spool.list_keys(f"{kind.table}.id"):
-            lines = {key.key: key.line for key in keys}
-            new = lines.keys() - spool.find_stored(kind.table, lines)
-            for row_id, other, reference in find_entries(connection, new) if new else ():
-                if other != kind.name:
-                    reason = f"{reference} in the database has the same ID. Use another ID, or leave it out."
-                    rejections.add(lines[row_id], "id", reason)
-
-
-def has_entities(connection: Connection) -> bool:
-    return any(_has_rows(connection, kind.table) for kind in model.KINDS)
-
-
-def _has_rows(connection: Connection, table: str) -> bool:
-    return bool(connection.scalar(select(exists(select(metadata.tables[table].c.id)))))
-
-
-def look_up(connection: Connection, spool: Spool, table: str, values: Collection[str]) -> None:
-    """Add the rows of the database with these IDs or names to the spool."""
-    columns = metadata.tables[table].c
-    for column, wanted in (
-        (columns.id, [value for value in map(normalize_id, values) if value]),
-        (columns[NAMES[table]], list(values)),
-    ):
-        for row in connection.execute(select(metadata.tables[table]).where(column.in_(wanted))).all():
-            spool.add_stored(table, row.id, getattr(row, NAMES[table]))
-            if table == model.ACCEPTANCE_CRITERIA.table:
-                spool.add_criteria([(row.id, row.user_story_id)])
-
-
-@dataclass(frozen=True)
-class _Matching:
-    """Compares the records of one table."""
-
-    connection: Connection
-    spool: Spool
-    rejections: Rejections
-    table: str
-    updates: bool
-
-    def match_column(self, column: str) -> None:
-        """Compare the values of a unique column."""
-        columns = metadata.tables[self.table].c
-        shown = [columns[name] for name in list_unique(self.table)]
-        for keys in self.spool.list_keys(f"{self.table}.{column}"):
-            by_key = {key.key: key for key in keys}
-            rows = self.connection.execute(select(*shown).where(columns[column].in_(list(by_key))))
-            for row in rows.all():
-                self._match_row(column, by_key[getattr(row, column)], row)
-
-    def _match_row(self, column: str, key: Key, row: AnyRow) -> None:
-        if self.table in _ENTITIES and not self.updates:
-            reason = f"{key.key} is already in the database. Use --update to change it, or remove the record."
-            self.rejections.add(key.line, column, reason)
-        elif column == "id":
-            self.spool.mark_stored(self.table, row.id)
-        elif row.id == key.id or (not self.updates and self.spool.find_stored(self.table, [row.id])):
-            pass  # it is the same row, or the file gives that row another name or email
-        elif column == "email":
-            reason = f"The user {row.username!r} in the database has the same email. Change one of the two."
-            self.rejections.add(key.line, column, reason)
-        elif self.spool.has_given_id(self.table, row.id):
-            reason = f"Another record of the file has the ID of {key.key!r}, {row.id}. Remove one of the two records."
-            self.rejections.add(key.line, column, reason)
-        elif not self.spool.has_given_id(self.table, key.id):
-            self.spool.take_id(self.table, key, row.id)
-        elif self.table in _USES and not self._is_used(row.id) and not self.spool.find_stored(self.table, [key.id]):
-            columns = metadata.tables[self.table]
-            self.connection.execute(update(columns).where(columns.c.id == row.id).values(id=key.id))
-            self.spool.mark_stored(self.table, key.id)
-        else:
-            reason = f"{key.key!r} has another ID in the database, {row.id}. Use that ID, or leave the ID out."
-            self.rejections.add(key.line, column, reason)
-
-    def _is_used(self, type_id: str) -> bool:
-        return bool(self.connection.scalar(select(exists().where(_USES[self.table] == type_id))))
-
+from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled, find_author, normalize_id
 
 _COMPARED = {
     "relationship": ENDS,
@@ -133,6 +22,9 @@ _COMPARED = {
     model.REQUIREMENT.name: (str(model.REQUIREMENT.parent_column),),
 }
 """The references that are compared with those of other records. Only a rejected record of an update lacks one."""
+_MOST_CYCLES = 20
+_FIELD = "target_requirement_id"
+_STORED = "The relationship is already in the database. Remove it."
 
 
 @dataclass(frozen=True)
@@ -252,9 +144,17 @@ def _list_links(values: FieldValues) -> Iterator[tuple[str, str]]:
             yield given, column
 
 
-_MOST_CYCLES = 20
-_FIELD = "target_requirement_id"
-_STORED = "The relationship is already in the database. Remove it."
+def look_up(connection: Connection, spool: Spool, table: str, values: Collection[str]) -> None:
+    """Add the rows of the database with these IDs or names to the spool."""
+    columns = metadata.tables[table].c
+    for column, wanted in (
+        (columns.id, [value for value in map(normalize_id, values) if value]),
+        (columns[NAMES[table]], list(values)),
+    ):
+        for row in connection.execute(select(metadata.tables[table]).where(column.in_(wanted))).all():
+            spool.add_stored(table, row.id, getattr(row, NAMES[table]))
+            if table == model.ACCEPTANCE_CRITERIA.table:
+                spool.add_criteria([(row.id, row.user_story_id)])
 
 
 def check_relationships(resolver: LinkResolver) -> None:

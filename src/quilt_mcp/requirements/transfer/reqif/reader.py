@@ -18,8 +18,8 @@ from quilt_mcp.requirements.model import (
 )
 from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
 from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
-from quilt_mcp.requirements.transfer.reqif_structure import Structure, find_ends
-from quilt_mcp.requirements.transfer.reqif_xml import (
+from quilt_mcp.requirements.transfer.reqif.elements import Element, UnreadableXML, read_elements
+from quilt_mcp.requirements.transfer.reqif.names import (
     CHAPTERS,
     DELETED,
     PACKED,
@@ -28,14 +28,12 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     STATUSES,
     TEXTS,
     TITLES,
-    Element,
-    UnreadableXML,
     choose,
     fold,
     name_values,
-    read_elements,
-    unpack,
 )
+from quilt_mcp.requirements.transfer.reqif.structure import Structure, find_ends
+from quilt_mcp.requirements.transfer.reqif.texts import unpack
 from quilt_mcp.requirements.transfer.spool import normalize_id
 
 _IDS = uuid.UUID("5d3c2b0e-6d1c-4a51-9a55-6f0d3e1f7b42")
@@ -85,7 +83,7 @@ class ReqifReader:
                 self._skipped.clear()
                 self._read = self._file.seek(0)
                 known = Structure(self._skipped, has_escapes=structure.has_escapes)
-                known.kinds, known.options = structure.kinds, structure.options
+                known.types, known.options = structure.types, structure.options
                 structure = self._read_structure(known)
             structure.finish()
             yield from structure.refused
@@ -149,10 +147,10 @@ class _Objects:
         source, target = find_ends(element)
         type_id = element.refer("TYPE")
         if not {source, target} <= self._structure.objects.keys():
-            name = self._structure.kind_of(element).name or type_id
+            name = self._structure.type_of(element).name or type_id
             self._skipped[f"relation {shorten(name)} to an object that the file does not have"] += 1
         elif _is_deleted(name_values(self._structure.read_named(element, Counter()))):
-            self._skipped[f"deleted relation {shorten(self._structure.kind_of(element).name or type_id)}"] += 1
+            self._skipped[f"deleted relation {shorten(self._structure.type_of(element).name or type_id)}"] += 1
         elif self._structure.relates_criteria(type_id):
             pass  # which the requirements say
         elif {self._structure.kind_of_object(end) for end in (source, target)} == {"requirement"}:
@@ -195,7 +193,7 @@ class _Objects:
         if type_id.startswith("relation-"):
             fields["relationship_type_id"] = type_id.removeprefix("relation-")
         else:
-            known = self._structure.relation_names.get(fold(self._structure.find_kind(type_id).name or type_id))
+            known = self._structure.relation_names.get(fold(self._structure.find_type(type_id).name or type_id))
             fields["relationship_type_id"] = known or self._name_relation(type_id, element.line)
         if not element.attributes.get("IDENTIFIER"):
             fields["id"] = self._make_id(f"{source} {type_id} {target}")
@@ -217,9 +215,9 @@ class _Objects:
 
     def _name_relation(self, type_id: str, line: int) -> str:
         """Return the name of a type of relations, for which a record is added once."""
-        kind = self._structure.find_kind(type_id)
-        name = (kind.name or type_id).strip()[:100] or "relation"
-        self._add_name("relationship_type", name, kind.description, line)
+        found = self._structure.find_type(type_id)
+        name = (found.name or type_id).strip()[:100] or "relation"
+        self._add_name("relationship_type", name, found.description, line)
         return name
 
     def _add_own(self, element: Element, type_id: str, kind: str) -> None:
@@ -239,7 +237,7 @@ class _Objects:
         fields: dict[str, object] = dict.fromkeys(names.values())
         is_deleted = False
         for reference, value in self._structure.read_values(element, self._skipped):
-            name = self._structure.kind_of(element).attributes.get(reference, reference)
+            name = self._structure.type_of(element).attributes.get(reference, reference)
             if reference in names:
                 fields[names[reference]] = value
             elif "status" in fields and _is_deleted({name.casefold(): value}):  # another tool added this
@@ -296,7 +294,7 @@ class _Objects:
         self._add(element.line, fields)
 
     def _add_requirement(self, element: Element, identifier: str) -> None:
-        kind, values = self._structure.kind_of(element), self._structure.read_named(element, self._skipped)
+        own_type, values = self._structure.type_of(element), self._structure.read_named(element, self._skipped)
         named = name_values(values)
         heading, body, reference = (choose(names, named) for names in ((*CHAPTERS, *TITLES), TEXTS, REFERENCES))
         plan, used = _read_plan(REQUIREMENT, named)
@@ -310,8 +308,8 @@ class _Objects:
             fields["reference_id"] = named[reference].strip()
             used.add(reference)
         fields["description"] = _join(text, _list_rest(element, values, used))
-        fields["type_id"] = kind.name.strip()[:100] or "Functional"
-        self._add_name("requirement_type", str(fields["type_id"]), kind.description, element.line)
+        fields["type_id"] = own_type.name.strip()[:100] or "Functional"
+        self._add_name("requirement_type", str(fields["type_id"]), own_type.description, element.line)
         fields["user_story_id"] = self._find_story(identifier, element.line)
         self._add(element.line, fields)
 

@@ -15,7 +15,7 @@ from quilt_mcp.requirements import model
 from quilt_mcp.requirements.model import LINKS, PARENTS, TABLES
 from quilt_mcp.requirements.tables import Values
 from quilt_mcp.requirements.transfer.records import show_time
-from quilt_mcp.requirements.transfer.reqif_xml import (
+from quilt_mcp.requirements.transfer.reqif.names import (
     ACCEPTANCE,
     DATATYPES,
     OWN,
@@ -23,9 +23,8 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     SPECIFICATION,
     fields_of,
     name_field,
-    pack,
-    quote,
 )
+from quilt_mcp.requirements.transfer.reqif.texts import pack, quote
 from quilt_mcp.requirements.transfer.spool import normalize_id
 from quilt_mcp.requirements.writing import new_id
 

@@ -10,24 +10,21 @@ from quilt_mcp.requirements import model
 from quilt_mcp.requirements.model import RECORDS
 from quilt_mcp.requirements.transfer.files import Refused
 from quilt_mcp.requirements.transfer.records import Rejection, shorten
-from quilt_mcp.requirements.transfer.reqif_xml import (
+from quilt_mcp.requirements.transfer.reqif.elements import Element
+from quilt_mcp.requirements.transfer.reqif.names import (
     ACCEPTANCE,
     CHAPTERS,
     OWN,
     PACKED,
     SPECIFICATION,
-    STRUCK,
     TEXTS,
     TITLES,
-    Element,
     choose,
     fields_by_name,
     fold,
     name_values,
-    read_xhtml,
-    trim,
-    undo_escapes,
 )
+from quilt_mcp.requirements.transfer.reqif.texts import STRUCK, read_xhtml, trim, undo_escapes
 
 _CONTENT = ("REQ-IF", "CORE-CONTENT", "REQ-IF-CONTENT")
 _TYPE_CONTAINERS = {"DATATYPES", "SPEC-TYPES"}
@@ -42,14 +39,14 @@ _CRITERION = "acceptance_criterion"
 _STRICTDOC = "strictdoc"
 
 
-class Found(NamedTuple):
+class ReqifObject(NamedTuple):
     """An object."""
 
     type_id: str
     line: int
 
 
-class Kind(NamedTuple):
+class ReqifType(NamedTuple):
     """A type of objects or relations."""
 
     name: str
@@ -60,7 +57,7 @@ class Kind(NamedTuple):
     """The identifiers of the attributes that have a default value."""
 
 
-_UNKNOWN = Kind("", "", {}, frozenset())
+_UNKNOWN = ReqifType("", "", {}, frozenset())
 
 
 @dataclass
@@ -70,7 +67,7 @@ class Structure:
     Attributes:
         skipped: how often each part that is not imported occurs, by name.
         repository: the identifier of the repository in the header; empty if there is none.
-        kinds: the types of objects and relations by identifier.
+        types: the types of objects and relations by identifier.
         options: the names of the values of enumerations by identifier.
         objects: the objects by identifier.
         names: the names of the specifications by identifier.
@@ -90,9 +87,9 @@ class Structure:
 
     skipped: Counter[str]
     repository: str = ""
-    kinds: dict[str, Kind] = field(default_factory=dict)
+    types: dict[str, ReqifType] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
-    objects: dict[str, Found] = field(default_factory=dict)
+    objects: dict[str, ReqifObject] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
@@ -170,7 +167,7 @@ class Structure:
         """Choose the headings. Find what has our own kinds. Check that no object contains itself."""
         if self._root != "REQ-IF":
             self.refuse(1, None, f"The file is not ReqIF: its root element is {shorten(self._root or '')}, not REQ-IF.")
-        called = {key: fold(self.find_kind(self.objects[key].type_id).name) for key in self._chapters}
+        called = {key: fold(self.find_type(self.objects[key].type_id).name) for key in self._chapters}
         # a requirement with a chapter name, and nothing inside, stays a requirement
         is_heading = self.containing | {key for key, name in called.items() if name not in _REQUIREMENTS}
         self.headings = {key: title for key, title in self.headings.items() if key in is_heading}
@@ -178,7 +175,7 @@ class Structure:
         named = [(self.kind_of_object(key), name) for key, name in self.keys.items()]
         self._project_names = {name for kind, name in named if kind == "project"}
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
-        self.has_criteria = any(map(self.relates_criteria, self.kinds))
+        self.has_criteria = any(map(self.relates_criteria, self.types))
         self._refuse_cycle()
         if not self.refused:  # in a cycle it would not end
             self._leave_out_places()
@@ -207,13 +204,13 @@ class Structure:
 
     def relates_criteria(self, type_id: str) -> bool:
         """Return whether relations of a type lead from requirements to their acceptance criteria."""
-        if ACCEPTANCE in self.kinds:  # then a type with its name is one of relationships
+        if ACCEPTANCE in self.types:  # then a type with its name is one of relationships
             return type_id == ACCEPTANCE
-        return fold(self.find_kind(type_id).name) == _CRITERION and any(map(self.find_own_kind, self.kinds))
+        return fold(self.find_type(type_id).name) == _CRITERION and any(map(self.find_own_kind, self.types))
 
     def is_ours(self, specification: str) -> bool:
         """Return whether a specification is the place of our own records, so that it does not become an epic."""
-        is_named = specification.startswith("specification-") and ACCEPTANCE in self.kinds
+        is_named = specification.startswith("specification-") and ACCEPTANCE in self.types
         return is_named or specification in self._own_places or self.find_project(specification) is not None
 
     def find_project(self, specification: str) -> str | None:
@@ -240,18 +237,18 @@ class Structure:
 
     def fields_of_type(self, type_id: str, kind: str) -> dict[str, str]:
         """Return the fields of our own type by the identifiers of its attributes."""
-        attributes, names = self.find_kind(type_id).attributes, fields_by_name(kind)
+        attributes, names = self.find_type(type_id).attributes, fields_by_name(kind)
         start = f"{type_id}."
         if type_id.startswith((OWN, "relation-")):  # a tool can have other names for them
             return {key: key.removeprefix(start) for key in attributes if key.startswith(start)}
         return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
-    def kind_of(self, element: Element) -> Kind:
-        return self.find_kind(element.refer("TYPE"))
+    def type_of(self, element: Element) -> ReqifType:
+        return self.find_type(element.refer("TYPE"))
 
-    def find_kind(self, type_id: str) -> Kind:
+    def find_type(self, type_id: str) -> ReqifType:
         """Return a type. One that the file does not have has no name and no attributes."""
-        return self.kinds.get(type_id, _UNKNOWN)
+        return self.types.get(type_id, _UNKNOWN)
 
     def refuse(self, line: int, where: str | None, reason: str) -> None:
         self.refused.append(Refused([Rejection(line, where, reason)], None))
@@ -266,12 +263,12 @@ class Structure:
 
     def read_named(self, element: Element, skipped: Counter[str]) -> list[tuple[str, str]]:
         """Return the names of the attributes of an object or relation, with their values."""
-        names = self.kind_of(element).attributes
+        names = self.type_of(element).attributes
         return [(names.get(key, key), trim(value)) for key, value in self.read_values(element, skipped)]
 
     def has_only_struck_text(self, element: Element) -> bool:
         """Return whether an object without a text has one in the file, of which all is struck through."""
-        names = self.kind_of(element).attributes
+        names = self.type_of(element).attributes
         skipped: Counter[str] = Counter()
         for one in element.inside("VALUES"):
             reference = one.refer("DEFINITION")
@@ -294,12 +291,12 @@ class Structure:
     def _recognize(self, type_id: str) -> str | None:
         if type_id.startswith(OWN):
             return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in RECORDS else None
-        kind = self.find_kind(type_id)
-        name = fold(kind.name)
+        found = self.find_type(type_id)
+        name = fold(found.name)
         if name not in RECORDS or name == "relationship":
             return None
-        folded = {fold(attribute) for attribute in kind.attributes.values()}
-        is_ours = PACKED in folded or {fold(one.name) for one in self.kinds.values()} >= _ENTITIES
+        folded = {fold(attribute) for attribute in found.attributes.values()}
+        is_ours = PACKED in folded or {fold(one.name) for one in self.types.values()} >= _ENTITIES
         return name if is_ours else None
 
     def _identify(self, element: Element) -> str:
@@ -314,26 +311,26 @@ class Structure:
             self._refuse_duplicate(element.line, before.line)
         if not type_id:
             self.skipped["missing type of an object"] += 1
-        elif type_id not in self.kinds:
+        elif type_id not in self.types:
             self.skipped[f"type {shorten(type_id)} that the file does not have"] += 1
         if element.find("ALTERNATIVE-ID"):
             self.skipped["ALTERNATIVE-ID"] += 1
-        self.objects[identifier] = Found(sys.intern(type_id), element.line)
+        self.objects[identifier] = ReqifObject(sys.intern(type_id), element.line)
         self._note_defaults(element)
         if own := self.find_own_kind(type_id):
             if not identifier.startswith(f"{own}-"):
                 self._note_key(identifier, element, type_id, own)
             return
         self._note_heading(identifier, element)
-        name = self.find_kind(type_id).name
+        name = self.find_type(type_id).name
         if fold(name) in RECORDS.keys() - _REQUIREMENTS:
             self.skipped[f"kind {shorten(name)}: it has the name of one of ours, but not its attributes"] += 1
 
     def _note_defaults(self, element: Element) -> None:
         """Count the objects or relations that have no value where their type has a default value."""
-        kind = self.kind_of(element)
-        for lacking in sorted(kind.defaults - {one.refer("DEFINITION") for one in element.inside("VALUES")}):
-            self.skipped[f"default value of the attribute {shorten(kind.attributes[lacking])}"] += 1
+        own_type = self.type_of(element)
+        for lacking in sorted(own_type.defaults - {one.refer("DEFINITION") for one in element.inside("VALUES")}):
+            self.skipped[f"default value of the attribute {shorten(own_type.attributes[lacking])}"] += 1
 
     def _note_key(self, identifier: str, element: Element, type_id: str, kind: str) -> None:
         fields = self.fields_of_type(type_id, kind)
@@ -362,8 +359,8 @@ class Structure:
             if one.find("DEFAULT-VALUE"):
                 defaults.add(identifier)
         name = _find_name(element) or element.attributes.get("IDENTIFIER", "")
-        kind = Kind(name, element.attributes.get("DESC", ""), attributes, frozenset(defaults))
-        self.kinds[self._identify(element)] = kind
+        description = element.attributes.get("DESC", "")
+        self.types[self._identify(element)] = ReqifType(name, description, attributes, frozenset(defaults))
 
     def _add_options(self, element: Element) -> None:
         for one in element.inside("SPECIFIED-VALUES"):
@@ -386,7 +383,7 @@ class Structure:
 
     def _skip_values(self, element: Element) -> None:
         wrapped = Element("", {}, element.line, content=[element])
-        names = {key: name for kind in self.kinds.values() for key, name in kind.attributes.items()}
+        names = {key: name for one in self.types.values() for key, name in one.attributes.items()}
         for reference, _ in self.read_values(wrapped, Counter()):
             self.skipped[f"attribute {shorten(names.get(reference, reference))} of a specification"] += 1
 

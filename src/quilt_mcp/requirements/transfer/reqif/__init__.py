@@ -1,0 +1,1 @@
+"""ReqIF, the exchange format of requirements (OMG ReqIF 1.2)."""
