@@ -10,9 +10,6 @@ WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 # the same order and the same examples in every run for a push; the nightly runs vary them
 FIXED := $(if $(CI),--randomly-seed=1 --hypothesis-profile=ci)
-FIRST := $(PARALLEL) --cache-clear --durations=10 $(FIXED)
-# each test that passes only here is a defect; more than a few have a common cause, and the first of them ends the run
-AGAIN := $(BIN)/pytest -n 0 -x -v --last-failed --last-failed-no-failures=none $(FIXED)
 # twice as many examples of Hypothesis
 THOROUGH := --hypothesis-profile=thorough
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
@@ -51,8 +48,7 @@ check: setup ## Lint, format, types and import rules
 	@$(BIN)/python -m tests.project.sizes
 
 test: setup ## All tests; what fails runs once more, alone
-	cd mcp-parity && { ../$(FIRST) || ../$(AGAIN); }
-	$(FIRST) || $(AGAIN); status=$$?; times; exit $$status
+	.ci/test $(FIXED)
 
 test-once: setup test-parity ## All tests, without a second try
 	$(PARALLEL) $(THOROUGH) tests

@@ -17,11 +17,13 @@ from pydantic import ValidationError
 
 from quilt_mcp.app.checks import Body, Check, make_check
 from quilt_mcp.app.domain import Ask, Command, Domain, InvalidDomain
+from quilt_mcp.app.pools import Pools
 from quilt_mcp.app.settings import Group, SettingsGroup
 from quilt_mcp.commands import cli
 from quilt_mcp.commands.doctor import run_checks
 from quilt_mcp.commands.http_server import readiness_checks
 from quilt_mcp.console.process import Misuse
+from quilt_mcp.core.registry import define
 from quilt_mcp.server import create_server, find_domains, list_commands, list_installed, read_settings
 from tests.support.toys import toy
 from tests.support.waiting import SECONDS
@@ -152,6 +154,10 @@ async def test_a_server_of_one_domain_speaks_of_no_other() -> None:
             [own(pools={"own": "aws"}), Domain(name="other", pools={"own": "stack"})],
             "The domains own and other both have own in `pools`",
         ),
+        (
+            [own(resources=[define("own://a", answer, name="A", description="A.", pool="pond")])],
+            "There is no pool pond, which own://a names",
+        ),
     ],
 )
 def test_domains_that_do_not_fit_together_are_refused(domains: Sequence[Domain], message: str) -> None:
@@ -230,6 +236,24 @@ def test_a_setting_of_a_domain_is_read_from_the_environment_and_checked(monkeypa
     monkeypatch.setenv("QUILT_MCP_DEPTH", "five")
     with pytest.raises(ValidationError):
         read_settings([own(settings=OwnSettings)])
+
+
+async def test_a_row_runs_in_its_own_pool_and_others_in_that_of_their_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+
+    async def run(_: Pools, pool: str, call: Any) -> object:
+        used.append(pool)
+        return call()
+
+    monkeypatch.setattr(Pools, "run", run)
+    rows = [
+        define(f"own://{name}", answer, name=name, description="A.", pool=pool)
+        for name, pool in (("a", "aws"), ("b", ""), ("c", "local"))
+    ]
+    async with Client(create_server(domains=[own(resources=rows, pools={"own": "database"})])) as client:
+        for name in "abc":
+            await client.read_resource(f"own://{name}")
+    assert used == ["aws", "database", "local"]
 
 
 async def test_a_domain_without_resources_is_served() -> None:

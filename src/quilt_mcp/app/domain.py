@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from fastmcp import FastMCP
 from mcp_types import Icon
@@ -159,6 +159,8 @@ def collect_resources(domains: Iterable[Domain]) -> dict[str, ResourceDefinition
     for name, row in rows:
         if owners.setdefault(row["category"], name) != name:
             raise InvalidDomain(f"The domains {owners[row['category']]} and {name} both claim {row['category']}://")
+        if row.get("pool", "local") not in get_args(Pool):
+            raise InvalidDomain(f"There is no pool {row['pool']}, which {row['uri']} names")
     try:
         return build_registry(row for _, row in rows)
     except ValueError as error:
