@@ -1,16 +1,19 @@
 """Budgets for the bytes that a client receives before its first read. Every conversation contains them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastmcp import Client
 
+from quilt_mcp.app.domain import Domain
 from quilt_mcp.core.answers import to_json
+from quilt_mcp.core.registry import define
 from quilt_mcp.core.surfaces import TOOL_NAME
-from quilt_mcp.server import create_server
+from quilt_mcp.server import create_server, find_domains
 from quilt_mcp.services import resources as quilt
 from quilt_mcp.workflows import resources as workflows
 
@@ -47,9 +50,20 @@ class Counted:
     resources: dict[str, int]
 
 
-@pytest.fixture
-async def counted(data_dir: Path) -> Counted:
-    async with Client(create_server()) as client:
+def get_readme(bucket: str) -> dict[str, str]:
+    """The README of a bucket, as text."""
+    return {"bucket": bucket}
+
+
+def add_resource(domain: Domain) -> Domain:
+    """Add the next resource, with a function and a row."""
+    row = define("quilt://buckets/{bucket}/readme", get_readme, name="README", values={"bucket": lambda _: ["a"]})
+    return replace(domain, resources=[*domain.resources, row]) if domain.name == "quilt" else domain
+
+
+@pytest.fixture(params=[list, partial(map, add_resource)], ids=["today", "with the next resource"])
+async def counted(request: pytest.FixtureRequest, data_dir: Path) -> Counted:
+    async with Client(create_server(domains=[*request.param(find_domains())])) as client:
         tools = (await client.list_tools_mcp()).tools
         answer = await client.call_tool(TOOL_NAME, {})
     data: dict[str, Any] = (answer.structured_content or {})["data"]
