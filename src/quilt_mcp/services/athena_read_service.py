@@ -1,4 +1,6 @@
-"""athena://: databases and workgroups. Reads metadata only; no function runs a query.
+"""athena://: databases and workgroups. Promised to Python callers.
+
+Reads metadata only; no function runs a query.
 
 Quilt gives each managed role its own workgroup, and one workgroup to all other roles. AWS returns the details of a
 workgroup only to a role that may use it. So a workgroup is chosen from those that AWS described. The name of a stack

@@ -1,4 +1,4 @@
-"""auth://: the login, the catalog and the local directories."""
+"""auth://: the login, the catalog and the local directories. Promised to Python callers."""
 
 import os
 import shutil
