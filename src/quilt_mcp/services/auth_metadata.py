@@ -19,8 +19,8 @@ from quilt_mcp.services.stack.failures import RefusedByStack
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller, Standing
+    from quilt_mcp.services.stack.catalog import CatalogConfig
     from quilt_mcp.services.stack.login import Login
-    from quilt_mcp.services.stack.session import CatalogConfig
 
 ANALYTICS_SUFFIX = "-analyticsbucket"
 

@@ -35,7 +35,7 @@ from quilt_mcp.services.stack.failures import (
     make_not_from_aws,
     map_failure,
 )
-from quilt_mcp.services.stack.login import read_stamp
+from quilt_mcp.services.stack.quilt_files import read_stamp
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 

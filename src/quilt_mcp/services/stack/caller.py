@@ -18,8 +18,9 @@ from cachetools import TTLCache
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
-from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, take_aws_fingerprint
+from quilt_mcp.services.stack.catalog import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
 from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
     NoRole,
@@ -32,7 +33,6 @@ from quilt_mcp.services.stack.failures import (
 )
 from quilt_mcp.services.stack.graphql import Named, PartialAnswer, post_query
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
 
