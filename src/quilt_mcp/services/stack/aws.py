@@ -132,7 +132,7 @@ ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
 DEFAULT_ATTEMPTS = 2
 ATTEMPTS = {"athena": 3}
-"""For services that throttle readers: more attempts. `athena_history.py` adapts the rate of calls."""
+"""For services that throttle readers: more attempts. `athena_quotas.py` adapts the rate of calls."""
 DOMAINS = re.compile(
     r"\.(amazonaws\.(com|com\.cn|eu)|api\.aws|aws\.scloud|amazonwebservices\.(com\.cn|eu)|ic\.gov|sgov\.gov|adc-e\.uk)$"
 )
