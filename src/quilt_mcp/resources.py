@@ -1,4 +1,4 @@
-"""The registry and the resource surface, at the place promised to Python callers."""
+"""The registry and the resource surface. Promised to Python callers at this place."""
 
 from fastmcp import FastMCP
 

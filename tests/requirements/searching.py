@@ -8,7 +8,8 @@ from quilt_mcp.requirements import tables, writing
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import EPIC
-from quilt_mcp.requirements.search import SearchHits, rank, select_candidates
+from quilt_mcp.requirements.search import SearchHits, rank
+from quilt_mcp.requirements.search_candidates import select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.tables import Statement, Values
 from tests.requirements.changing import create_user

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.resources import RESOURCES
-from quilt_mcp.requirements.search import select_existing
+from quilt_mcp.requirements.search_existing import select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened

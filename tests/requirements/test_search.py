@@ -8,7 +8,7 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
-from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE
+from quilt_mcp.requirements.search_candidates import ANYWHERE, EXACT_REFERENCE, IN_TITLE
 from tests.requirements.changing import create_entity, create_project
 from tests.requirements.searching import find_references, search, write_epics
 

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.search import make_facets, select_candidates
+from quilt_mcp.requirements.search_candidates import make_facets, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.selecting import DEFAULT
 from tests.requirements.changing import create_project

@@ -6,7 +6,9 @@ import pytest
 from sqlalchemy import Connection
 
 from quilt_mcp.requirements.conditions import Scope, Selection
-from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, SearchHits, rank, select_existing
+from quilt_mcp.requirements.search import SearchHits, rank
+from quilt_mcp.requirements.search_candidates import ANYWHERE, EXACT_REFERENCE, IN_TITLE
+from quilt_mcp.requirements.search_existing import select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from tests.requirements.conftest import opened
 from tests.requirements.graphs import make_tree, write_graph

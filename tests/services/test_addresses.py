@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.services.stack.login import is_registry_of, parse_address
+from quilt_mcp.services.stack.addresses import is_registry_of, parse_address
 
 LABELS = st.text("abcxyz019", min_size=1, max_size=12).filter(lambda one: not one.isdigit())  # no name that AWS shares
 HOSTS = st.builds(lambda *labels: ".".join(labels), LABELS, LABELS, st.sampled_from(["com", "org", "example", "dev"]))

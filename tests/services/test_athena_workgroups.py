@@ -18,7 +18,7 @@ from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.demo.world import World
-from quilt_mcp.services import athena_history, athena_read_service
+from quilt_mcp.services import athena_history, athena_quotas, athena_read_service
 from quilt_mcp.services.stack.aws import AWSClients, Service
 from quilt_mcp.services.stack.failures import Throttled
 from tests.support import apps
@@ -51,7 +51,7 @@ class Control:
     def use_clock(self) -> Clock:
         """Let the reads of workgroups use a clock that does not depend on the speed of this machine."""
         clock = Clock()
-        for module in (athena_history, athena_read_service):
+        for module in (athena_history, athena_quotas, athena_read_service):
             self.patch.setattr(module, "time", clock)
         return clock
 
@@ -275,14 +275,14 @@ async def test_a_read_that_is_cancelled_does_not_fail_another(uri: str, operatio
 
 @pytest.mark.soak
 def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
-    quota = athena_history.Quota("GetWorkGroup", 20, 1)
+    quota = athena_quotas.Quota("GetWorkGroup", 20, 1)
     called: list[str] = []
     app = App(Settings())
 
     def ask(name: str, count: int, seconds: float) -> None:
         items = [f"{name} {number}" for number in range(count)]
         with app.active():
-            athena_history.ask_each(called.append, items, until=time.monotonic() + seconds, quota=quota)
+            athena_quotas.ask_each(called.append, items, until=time.monotonic() + seconds, quota=quota)
 
     others = [threading.Thread(target=ask, args=(f"reader {at}", 20, 3)) for at in range(8)]
     for other in others:
@@ -297,7 +297,7 @@ def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
 
 
 def test_throttled_calls_slow_the_others_until_aws_admits_them_again(control: Control) -> None:
-    clock, quota, is_throttled = control.use_clock(), athena_history.Quota("GetWorkGroup", 10, 1), True
+    clock, quota, is_throttled = control.use_clock(), athena_quotas.Quota("GetWorkGroup", 10, 1), True
 
     def call(item: int) -> int:
         if is_throttled:
@@ -306,7 +306,7 @@ def test_throttled_calls_slow_the_others_until_aws_admits_them_again(control: Co
 
     def measure(count: int) -> float:
         start = clock.monotonic()
-        assert len(athena_history.ask_each(call, range(count), until=start + 1000, quota=quota)) == count
+        assert len(athena_quotas.ask_each(call, range(count), until=start + 1000, quota=quota)) == count
         return clock.monotonic() - start
 
     with App(Settings()).active():
@@ -318,7 +318,7 @@ def test_throttled_calls_slow_the_others_until_aws_admits_them_again(control: Co
 
 def test_calls_that_were_throttled_are_repeated_once_if_others_were_not(control: Control) -> None:
     control.use_clock()
-    quota, throttled = athena_history.Quota("GetWorkGroup", 10, 1), Counter({1: 1, 5: 1, 7: 9})
+    quota, throttled = athena_quotas.Quota("GetWorkGroup", 10, 1), Counter({1: 1, 5: 1, 7: 9})
 
     def call(item: int) -> int:
         throttled[item] -= 1
@@ -327,7 +327,7 @@ def test_calls_that_were_throttled_are_repeated_once_if_others_were_not(control:
         return item
 
     with App(Settings()).active():
-        found = athena_history.ask_each(call, range(9), until=1000, quota=quota)
+        found = athena_quotas.ask_each(call, range(9), until=1000, quota=quota)
     assert [item for item in range(9) if found[item] != item] == [7]
 
 

@@ -25,7 +25,8 @@ from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt
-from quilt_mcp.services.stack.login import Tokens, store_tokens
+from quilt_mcp.services.stack.login import Tokens
+from quilt_mcp.services.stack.quilt_files import store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, StackSession
 from quilt_mcp.services.stack.sign_in import AWSKeys
 from tests.services.stack_calls import list_calls

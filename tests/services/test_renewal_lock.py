@@ -15,10 +15,10 @@ import quilt3.session
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.demo.world import World
 from quilt_mcp.services.governance_service import admin_users_list
-from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.services.stack.session import NAME, hold_lock
+from quilt_mcp.services.stack.renewal_lock import NAME, hold_lock
 from quilt_mcp.services.stack.sign_in import LocalSignIn
 from tests.support.settings import Settings
 from tests.support.waiting import until

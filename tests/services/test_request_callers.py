@@ -23,8 +23,7 @@ from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack import login as quilt_files
-from quilt_mcp.services.stack import session as stack_search
+from quilt_mcp.services.stack import catalog, quilt_files
 from quilt_mcp.services.stack import sign_in as token_sign_in
 from quilt_mcp.services.stack.caller import LocalCallers, RequestCallers
 from quilt_mcp.services.stack.failures import NeedsAdmin, NotSignedInToQuilt
@@ -219,7 +218,7 @@ PLAIN, PLAIN_REGISTRY = "http://quilt.example.com", "http://quilt-registry.examp
 
 @pytest.mark.parametrize("found", ["in the catalog", "in quilt3's file"])
 def test_a_registry_without_encryption_gets_no_token(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack_search, "fetch_catalog_config", lambda *_: {"registryUrl": PLAIN_REGISTRY})
+    monkeypatch.setattr(catalog, "fetch_catalog_config", lambda *_: {"registryUrl": PLAIN_REGISTRY})
     monkeypatch.setattr(quilt_files, "read_stack", lambda: Stack(PLAIN, PLAIN_REGISTRY))
     url = PLAIN if found == "in the catalog" else None
     caller = RequestCallers(Settings(catalog_url=url)).get(ANN, TOKEN)

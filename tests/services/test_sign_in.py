@@ -21,7 +21,7 @@ from quilt_mcp.demo.world import World
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.packages import packages_list
-from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RequestRejected, TokenRejected
 from quilt_mcp.services.stack.login import Stack

@@ -17,9 +17,10 @@ import urllib3
 
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.stack.caller import Caller, Standing
+from quilt_mcp.services.stack.catalog import CatalogConfigs, fetch_catalog_config
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryRefused, RefusedByStack, RequestRejected
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.services.stack.session import CatalogConfigs, StackSession, call_stack, fetch_catalog_config
+from quilt_mcp.services.stack.session import StackSession, call_stack
 from quilt_mcp.services.stack.sign_in import RequestSignIn
 from tests.support.raw_server import RawServer, Respond, make_response, raw_server
 from tests.support.settings import Settings

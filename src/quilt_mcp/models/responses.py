@@ -1,4 +1,4 @@
-"""The answers of `get_resource`, at the place promised to Python callers."""
+"""The answers of `get_resource`. Promised to Python callers at this place."""
 
 from quilt_mcp.core.answers import DictAccessibleModel, GetResourceError, GetResourceSuccess, ResourceMetadata
 

@@ -1,4 +1,6 @@
-"""athena://: databases and workgroups. Reads metadata only; no function runs a query.
+"""athena://: databases and workgroups. Promised to Python callers.
+
+Reads metadata only; no function runs a query.
 
 Quilt gives each managed role its own workgroup, and one workgroup to all other roles. AWS returns the details of a
 workgroup only to a role that may use it. So a workgroup is chosen from those that AWS described. The name of a stack
@@ -16,16 +18,10 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import NotFound, ResourceFailure
-from quilt_mcp.services.athena_history import (
-    DETAILS,
-    WORKGROUPS_SHARE,
-    WorkgroupList,
-    ask_each,
-    athena_query_history,
-    list_enabled_workgroups,
-    share_read,
-)
+from quilt_mcp.services.athena_history import athena_query_history
+from quilt_mcp.services.athena_quotas import DETAILS, ask_each, share_read
 from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases, read_tables
+from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList, list_enabled_workgroups
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.governance_service import fetch_own_role, is_managed

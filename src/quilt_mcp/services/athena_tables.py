@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
 
 DATA_CATALOG = "AwsDataCatalog"
+VIEW = "VIRTUAL_VIEW"
+MAX_SQL = 20_000
+_COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
+PAGE = 100  # the maximum for GetTables and GetDatabases
+MAX_TABLES = 5000
+MAX_COLUMNS = 2000
+MAX_TYPE = 2000
+MAX_NAME = 255
+MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
+MAX_EXAMPLE_DATABASES = 10
+LIST_DATABASES = "Read athena://databases for the existing databases."
+OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
 class TableBase(TypedDict):
@@ -131,11 +143,6 @@ class TableAnswer(TableBase):
     region: str
 
 
-VIEW = "VIRTUAL_VIEW"
-MAX_SQL = 20_000
-_COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
-
-
 def read_view_sql(table: "glue.TableTypeDef") -> str | None:
     """Return the query of a view; None for another table, and for a view of another form than Athena's.
 
@@ -154,17 +161,6 @@ def read_view_sql(table: "glue.TableTypeDef") -> str | None:
         return None
     sql = definition.get("originalSql") if isinstance(definition, dict) else None
     return sql if isinstance(sql, str) else None
-
-
-PAGE = 100  # the maximum for GetTables and GetDatabases
-MAX_TABLES = 5000
-MAX_COLUMNS = 2000
-MAX_TYPE = 2000
-MAX_NAME = 255
-MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
-MAX_EXAMPLE_DATABASES = 10
-LIST_DATABASES = "Read athena://databases for the existing databases."
-OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
 def athena_tables_list(

@@ -1,4 +1,4 @@
-"""auth://: the login, the catalog and the local directories."""
+"""auth://: the login, the catalog and the local directories. Promised to Python callers."""
 
 import os
 import shutil
@@ -19,10 +19,39 @@ from quilt_mcp.services.stack.failures import RefusedByStack
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller, Standing
+    from quilt_mcp.services.stack.catalog import CatalogConfig
     from quilt_mcp.services.stack.login import Login
-    from quilt_mcp.services.stack.session import CatalogConfig
 
 ANALYTICS_SUFFIX = "-analyticsbucket"
+GIB = 2**30
+PROBE = bytes(4096)
+"""The content of the test file. A full file system can still create an empty file."""
+CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
+SIGN_IN = "Run `quilt3 login` in a terminal and sign in in the browser."
+Status = Literal["not_configured", "not_authenticated", "authenticated", "expired", "refused", "unreachable", "unknown"]
+DetectionMethod = Literal["authentication", "navigator_config", "registry_config", "unknown"]
+MESSAGES: dict[Status, str] = {
+    "not_configured": "No Quilt catalog is configured.",
+    "not_authenticated": "A catalog is configured, but there is no login.",
+    "authenticated": "Signed in.",
+    "expired": "The catalog no longer accepts the login.",
+    "refused": "The catalog accepts the login, but does not allow its user to use it.",
+    "unreachable": "The catalog cannot be reached, so the login cannot be checked.",
+    "unknown": "It is unknown whether the catalog accepts the login.",
+}
+ACTIONS: dict[Status, Sequence[str]] = {
+    "not_configured": (CONFIGURE, SIGN_IN),
+    "not_authenticated": (SIGN_IN,),
+    "authenticated": ("Read permissions://discover to see which buckets you may use.",),
+    "expired": (SIGN_IN,),
+    "refused": (
+        "Ask a Quilt administrator whether your user is active and has a role. A new sign-in does not help.",
+        "If there is a firewall or proxy between this server and the catalog, check that it allows the request.",
+    ),
+    "unreachable": ("Check the network and auth://catalog/info, then repeat the call.",),
+}
+NO_ME = "The stack does not say who its users are. Stacks older than June 2024 cannot."
+WITHOUT_LOGIN: tuple[Status, ...] = ("not_configured", "not_authenticated", "expired")
 
 
 def get_catalog_name(url: str | None) -> str | None:
@@ -52,11 +81,6 @@ def fetch_stack_prefix(caller: "Caller") -> str | None:
 
 def make_tabulator_catalog(stack_prefix: str) -> str:
     return f"quilt-{stack_prefix}-tabulator"
-
-
-GIB = 2**30
-PROBE = bytes(4096)
-"""The content of the test file. A full file system can still create an empty file."""
 
 
 class DirectoryStatus(TypedDict):
@@ -142,36 +166,6 @@ def _probe(path: Path) -> DirectoryStatus:
     except OSError as error:
         row["error"] = f"{type(error).__name__}: {error.strerror}"
     return row
-
-
-CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
-SIGN_IN = "Run `quilt3 login` in a terminal and sign in in the browser."
-
-Status = Literal["not_configured", "not_authenticated", "authenticated", "expired", "refused", "unreachable", "unknown"]
-DetectionMethod = Literal["authentication", "navigator_config", "registry_config", "unknown"]
-
-MESSAGES: dict[Status, str] = {
-    "not_configured": "No Quilt catalog is configured.",
-    "not_authenticated": "A catalog is configured, but there is no login.",
-    "authenticated": "Signed in.",
-    "expired": "The catalog no longer accepts the login.",
-    "refused": "The catalog accepts the login, but does not allow its user to use it.",
-    "unreachable": "The catalog cannot be reached, so the login cannot be checked.",
-    "unknown": "It is unknown whether the catalog accepts the login.",
-}
-ACTIONS: dict[Status, Sequence[str]] = {
-    "not_configured": (CONFIGURE, SIGN_IN),
-    "not_authenticated": (SIGN_IN,),
-    "authenticated": ("Read permissions://discover to see which buckets you may use.",),
-    "expired": (SIGN_IN,),
-    "refused": (
-        "Ask a Quilt administrator whether your user is active and has a role. A new sign-in does not help.",
-        "If there is a firewall or proxy between this server and the catalog, check that it allows the request.",
-    ),
-    "unreachable": ("Check the network and auth://catalog/info, then repeat the call.",),
-}
-NO_ME = "The stack does not say who its users are. Stacks older than June 2024 cannot."
-WITHOUT_LOGIN: tuple[Status, ...] = ("not_configured", "not_authenticated", "expired")
 
 
 class UserInfo(TypedDict):

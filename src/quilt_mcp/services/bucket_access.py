@@ -148,47 +148,46 @@ def _describe(
     access: ProbedBucket, who: UserIdentity, listed: ListedBuckets, survey: Survey, statement: Statement
 ) -> BucketAccessAnswer:
     is_read = listed.sources["registry"] == "read"
+    found = (listed.stack.collaborators or {}).get(access.name)
+    collaborators: list[Collaborator] | None = None
+    if found is not None:
+        collaborators = [{"name": name, "right": right} for name, right in sorted(found.items())]
     return {
         **describe_rights(access),
         "user_identity": who,
         "in_stack": "registry" in access.named_by if is_read else None,
         "sources": listed.sources,
-        "prefixes": [_describe_prefix(one) for one in survey.prefixes],
-        "prefixes_not_tried": len(set(survey.listing.prefixes) - {one.prefix for one in survey.prefixes}),
-        "collaborators": _list_collaborators(listed, access.name),
+        "prefixes": [_describe_prefix(probed) for probed in survey.prefixes],
+        "prefixes_not_tried": len(set(survey.listing.prefixes) - {probed.prefix for probed in survey.prefixes}),
+        "collaborators": collaborators,
         "prefixes_complete": survey.listing.is_complete,
         "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement, access.claims.write_evidence)],
     }
 
 
-def _list_collaborators(listed: ListedBuckets, bucket: str) -> list[Collaborator] | None:
-    found = (listed.stack.collaborators or {}).get(bucket)
-    return None if found is None else [{"name": name, "right": right} for name, right in sorted(found.items())]
-
-
-def _describe_prefix(one: PrefixProbe) -> PrefixRow:
-    if one.tried:
-        counts = Counter(key.result for key in one.tried)
+def _describe_prefix(probed: PrefixProbe) -> PrefixRow:
+    if probed.tried:
+        counts = Counter(key.result for key in probed.tried)
         evidence = "HeadObject: " + ", ".join(f"{count} {result}" for result, count in counts.items())
-    elif one.is_listed:
+    elif probed.is_listed:
         evidence = "not tried: the list contains no key"
     else:
-        evidence = f"not tried: {one.reason or 'S3 refuses the list'}"
-    results = {key.result for key in one.tried} - {"missing", "failed"}
+        evidence = f"not tried: {probed.reason or 'S3 refuses the list'}"
+    results = {key.result for key in probed.tried} - {"missing", "failed"}
     can_read: Claim = False if results == {"refused"} else None
     if "read" in results:
         can_read = True if results == {"read"} else "some"
-    return {"prefix": one.prefix, "can_list": one.is_listed, "can_read": can_read, "read_evidence": evidence}
+    return {"prefix": probed.prefix, "can_list": probed.is_listed, "can_read": can_read, "read_evidence": evidence}
 
 
 def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
     words = {True: "allowed", False: "refused", None: "failed"}
     yield _make_evidence("ListObjectsV2", ROOT, words[survey.listing.root])
-    for one in survey.prefixes:
-        if one.prefix != ROOT:
-            yield _make_evidence("ListObjectsV2", one.prefix, words[one.is_listed], one.reason)
-        for key in one.tried:
-            yield _make_evidence("HeadObject", key.key.name, key.result, key.reason)
+    for probed in survey.prefixes:
+        if probed.prefix != ROOT:
+            yield _make_evidence("ListObjectsV2", probed.prefix, words[probed.is_listed], probed.reason)
+        for tried in probed.tried:
+            yield _make_evidence("HeadObject", tried.key.name, tried.result, tried.reason)
     if put := survey.probe.put:
         yield _make_evidence("PutObject", put.prefix, words[put.is_allowed], put.reason)
 

@@ -83,7 +83,7 @@ def _judge_unlisted(probe: Probe) -> Claim:
 
 def judge_reads(probe: Probe) -> tuple[Claim, str]:
     listing, read, refused = probe.listing, _select(probe.tried, "read"), _refused(probe)
-    counted = [one for one in probe.tried if one.result not in ("missing", "failed")]
+    counted = [key for key in probe.tried if key.result not in ("missing", "failed")]
     if listing is None:
         return _judge_unlisted(probe), f"not tried: {_explain_no_key(probe)}"
     if not (counted or _select(probe.tried, "failed")):
@@ -94,7 +94,7 @@ def judge_reads(probe: Probe) -> tuple[Claim, str]:
         return (True if is_whole else "some"), evidence
     if not refused:
         return None, evidence
-    if listing.has_all_keys and {one.key for one in refused} == set(listing.keys):
+    if listing.has_all_keys and {tried.key for tried in refused} == set(listing.keys):
         return False, evidence
     return None, f"{evidence}; other keys can be readable"
 
@@ -165,14 +165,14 @@ def _judge_refused_put(probe: Probe, prefix: str, no_right: Statement | None) ->
         return False, f"{refused}; {no_right.evidence}"
     if probe.listing is None or not probe.listing.root:
         return None, f"{refused}, but without the right to list S3 can refuse for a missing key too"
-    if not _select((one for one in probe.tried if one.key.prefix == prefix), "read"):
+    if not _select((tried for tried in probe.tried if tried.key.prefix == prefix), "read"):
         return None, f"{refused}, but without the right to read S3 can refuse the condition; {UNTRIED}"
     return None, f"{refused}; {UNTRIED}"
 
 
 def _find_doubt(probe: Probe) -> str | None:
     """Find why a put with data could be refused. S3 may not check the KMS key of a put that stores nothing."""
-    if any(one.is_under_kms for one in probe.tried):
+    if any(key.is_under_kms for key in probe.tried):
         return "objects are under a KMS key, and the right to encrypt with it cannot be tried without storing one"
     if _refused(probe) and not _select(probe.tried, "read"):
         return "S3 refused every read, so a KMS key or a policy that the put does not test can refuse data"
@@ -205,16 +205,16 @@ def _find_contradiction(probe: Probe) -> str | None:
 def name_prefixes(prefixes: Iterable[str]) -> str:
     """Name prefixes in a text, such as `under data/, runs/`."""
     different = sorted(set(prefixes))
-    parts = [f"under {', '.join(one for one in different if one)}"] if any(different) else []
+    parts = [f"under {', '.join(prefix for prefix in different if prefix)}"] if any(different) else []
     return " and ".join([*parts, *(["at the root"] if ROOT in different else [])])
 
 
 def _locate(tried: Iterable[TriedKey]) -> str:
-    return name_prefixes(one.key.prefix for one in tried)
+    return name_prefixes(tried_key.key.prefix for tried_key in tried)
 
 
 def _select(tried: Iterable[TriedKey], result: KeyResult) -> list[TriedKey]:
-    return [one for one in tried if one.result == result]
+    return [key for key in tried if key.result == result]
 
 
 def _refused(probe: Probe) -> list[TriedKey]:

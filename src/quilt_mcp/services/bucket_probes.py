@@ -126,7 +126,7 @@ def probe_bucket(aws: "AWSClients", bucket: str, *, writes: bool) -> Probe:
         return Probe(error=failure.message, cause="late" if isinstance(failure, (Throttled, TooSlow)) else "other")
     tried = tuple(try_key(aws, bucket, key) for key in choose_keys(listing.keys, CALLS - calls))
     put = try_put(aws, bucket, tried) if writes else None
-    has_failed = bool(tried) and all(one.result == "failed" for one in tried)
+    has_failed = bool(tried) and all(key.result == "failed" for key in tried)
     return Probe(listing, tried, put, region, tried[0].reason if has_failed else None)
 
 
@@ -160,8 +160,8 @@ def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> KeyPage |
         response: Response = aws.call("s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters})
     except RefusedByAWS as refusal:
         return RefusedList(_find_region(getattr(refusal.__cause__, "response", {})))
-    keys = tuple(Key(one["Key"], one.get("StorageClass") in ARCHIVES) for one in response.get("Contents", ()))
-    prefixes = tuple(one["Prefix"] for one in response.get("CommonPrefixes", ()))
+    keys = tuple(Key(item["Key"], item.get("StorageClass") in ARCHIVES) for item in response.get("Contents", ()))
+    prefixes = tuple(item["Prefix"] for item in response.get("CommonPrefixes", ()))
     return KeyPage(keys, prefixes, bool(response.get("IsTruncated")), _find_region(response))
 
 
@@ -193,7 +193,7 @@ def choose_spread(keys: Iterable[Key], count: int) -> list[Key]:
 
 def _sort_likely(keys: Iterable[Key]) -> list[Key]:
     """Return the keys, with archived objects and those that end with a slash last, which often have no content."""
-    return sorted(keys, key=lambda one: (one.is_archived, one.name.endswith("/")))
+    return sorted(keys, key=lambda key: (key.is_archived, key.name.endswith("/")))
 
 
 def _choose_best(keys: Iterable[Key], get_place: Callable[[Key], str]) -> list[Key]:
@@ -236,8 +236,8 @@ def try_put(aws: "AWSClients", bucket: str, tried: Iterable[TriedKey]) -> Put:
 
     It is sent under a prefix in which a key was read: policies often allow only some prefixes.
     """
-    readable = [one.key.prefix for one in tried if one.result == "read"]
-    prefix = min(readable, key=lambda one: (one in (QUILT, ROOT), one == QUILT), default=ROOT)
+    readable = [tried_key.key.prefix for tried_key in tried if tried_key.result == "read"]
+    prefix = min(readable, key=lambda prefix: (prefix in (QUILT, ROOT), prefix == QUILT), default=ROOT)
     key = f"{prefix}.quilt-mcp-probe/{uuid.uuid4().hex}"
     try:
         aws.call("s3", "put_object", Bucket=bucket, Key=key, IfMatch=NO_SUCH_ETAG, Body=b"")
@@ -284,7 +284,7 @@ def survey_bucket(aws: "AWSClients", bucket: str, *, writes: bool, seconds: floa
     root = list_page(aws, bucket, Delimiter="/", MaxKeys=FIRST_PAGE)
     at_root, prefixes = (root.keys, root.prefixes) if isinstance(root, KeyPage) else ((), (QUILT,))
     most = (MOST_CALLS - 2 - writes) // 2
-    names = sorted(prefixes, key=lambda one: (one != QUILT, one))
+    names = sorted(prefixes, key=lambda prefix: (prefix != QUILT, prefix))
     chosen = [*names[:most], *([ROOT] if at_root else [])]
     spare = MOST_CALLS - 1 - writes - 2 * len(chosen) + bool(at_root)
     count = min(1 + spare // len(chosen), MOST_KEYS) if chosen else 0
@@ -293,17 +293,17 @@ def survey_bucket(aws: "AWSClients", bucket: str, *, writes: bool, seconds: floa
     if isinstance(root, RefusedList) and (not tried_prefixes or tried_prefixes[0].is_listed is None):
         reason = tried_prefixes[0].reason if tried_prefixes else NOT_IN_TIME
         raise Unavailable(f"S3 refused the list of the root, and {QUILT} could not be listed.", details=reason)
-    tried = tuple(key for one in tried_prefixes for key in one.tried)
+    tried = tuple(key for probed in tried_prefixes for key in probed.tried)
     is_complete, is_open = isinstance(root, KeyPage) and not root.is_cut, isinstance(root, KeyPage)
     has_all_prefixes = len(tried_prefixes) == len(names) + bool(at_root)
     listing = BucketListing(
         root=is_open,
-        quilt=any(one.is_listed for one in tried_prefixes if one.prefix == QUILT),
-        keys=tuple(key for one in tried_prefixes for key in one.keys),
+        quilt=any(probed.is_listed for probed in tried_prefixes if probed.prefix == QUILT),
+        keys=tuple(key for probed in tried_prefixes for key in probed.keys),
         prefixes=(*names, *([ROOT] if at_root else [])),
         is_complete=is_complete,
-        has_all_keys=is_complete and has_all_prefixes and not any(one.is_cut for one in tried_prefixes),
-        refused=tuple(one.prefix for one in tried_prefixes if is_open and one.is_listed is False),
+        has_all_keys=is_complete and has_all_prefixes and not any(probed.is_cut for probed in tried_prefixes),
+        refused=tuple(probed.prefix for probed in tried_prefixes if is_open and probed.is_listed is False),
     )
     put = try_put(aws, bucket, tried) if writes else None
     return Survey(Probe(listing, tried, put, root.region), listing, tried_prefixes)

@@ -116,7 +116,9 @@ def list_known_buckets(reader: RightsReader, *, prefix: str = "") -> ListedBucke
 
     found = fan_out(call, calls, seconds=(reader.until - time.monotonic()) / 2)
     results = {name: found.get(name, Unavailable(NOT_IN_TIME)) for name in SOURCES}
-    failed = {name: f"not read: {one.message}" for name, one in results.items() if isinstance(one, ResourceFailure)}
+    failed = {
+        name: f"not read: {result.message}" for name, result in results.items() if isinstance(result, ResourceFailure)
+    }
     stack = StackBuckets(error=failed["registry"]) if "registry" in failed else results["registry"]
     regions = {} if "s3" in failed else results["s3"]
     role = found.get("role", f"your role: {NOT_IN_TIME}")

@@ -106,7 +106,7 @@ def fetch_buckets(caller: "Caller") -> StackBuckets:
 def _combine(data: _StackData) -> StackBuckets:
     collaborators: dict[str, dict[str, str]] = {}
     for bucket in data["buckets"]:
-        rights = [(one["collaborator"]["username"], one["permissionLevel"]) for one in bucket["collaborators"]]
+        rights = [(right["collaborator"]["username"], right["permissionLevel"]) for right in bucket["collaborators"]]
         collaborators[bucket["name"]] = dict(sorted(rights))  # of two rights of a user, the last one stays: READ_WRITE
     configured = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # of these, administrators see more
     return StackBuckets(tuple(sorted({*collaborators, *configured})), collaborators)
@@ -130,7 +130,7 @@ def _state_by_role(role: Role, arn: str, stack: StackBuckets) -> Statements:
         return Statements(f"Quilt does not know the rights of the role {name}, which it does not manage")
     if not is_session_of(arn, role["arn"]):
         return Statements(f"the role {name} does not count, because your AWS identity is not {role['arn']}")
-    levels = {one["bucket"]: one["level"] for one in get_permissions(role)}
+    levels = {permission["bucket"]: permission["level"] for permission in get_permissions(role)}
     is_all = all(policy["managed"] for policy in role.get("policies", []))
     stated = {}
     for bucket in {*stack.names, *levels}:

@@ -1,7 +1,6 @@
 """metadata://workflows/{bucket}: what a bucket checks on a push: its configured workflows, and their schemas."""
 
 import json
-from functools import partial
 from importlib import import_module
 from importlib.resources import files
 from itertools import islice, starmap
@@ -12,7 +11,6 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
-from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
@@ -105,7 +103,7 @@ class WorkflowsAnswer(TypedDict):
     packages: str
 
 
-async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
+def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
     """What a bucket checks on a push.
 
     The answer has the configuration in `.quilt/workflows/config.yml` of the bucket, and the JSON Schemas that it names
@@ -113,10 +111,6 @@ async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
     object, and one for each schema.
     """
     check_bucket_name(bucket)
-    return await run_in_pool("aws", partial(_read_workflows, bucket))
-
-
-def _read_workflows(bucket: str) -> WorkflowsAnswer:
     aws = current_caller().aws
     content = aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CHARACTERS + 1)
     text = None if content is None else content.decode("utf-8", "replace")

@@ -68,9 +68,11 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
     caller = current_caller()
     found, scope, source = _read_buckets(caller)
     stack = caller.login.stack
-    page = cut_page(found, lambda one: one["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url))
+    page = cut_page(
+        found, lambda bucket: bucket["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url)
+    )
     return {
-        "buckets": [_bucket_row(one, stack.catalog_url) for one in page.rows],
+        "buckets": [_bucket_row(bucket, stack.catalog_url) for bucket in page.rows],
         "count": page.total,
         "next_cursor": page.next_cursor,
         "scope": scope,

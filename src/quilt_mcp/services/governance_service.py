@@ -1,4 +1,7 @@
-"""admin://: users, roles and settings of the stack. One GraphQL request each, for administrators only."""
+"""admin://: users, roles and settings of the stack. Promised to Python callers.
+
+One GraphQL request each, for administrators only.
+"""
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
 
@@ -220,7 +223,7 @@ def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit
 def fetch_roles(caller: "Caller") -> Roles:
     """Fetch the roles of the stack. Only administrators may."""
     found = caller.send_query("rolesList", list[Role | _OtherRole], "roles")
-    return Roles([one for one in found if "id" in one], sorted({one["type"] for one in found if "id" not in one}))
+    return Roles([role for role in found if "id" in role], sorted({role["type"] for role in found if "id" not in role}))
 
 
 def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
@@ -243,7 +246,9 @@ def is_managed(role: Role) -> bool:
 
 
 def _role_row(role: Role, bucket: str | None) -> RoleRow:
-    rights = [one for one in get_permissions(role) if bucket in (None, one["bucket"])] if is_managed(role) else None
+    rights = (
+        [right for right in get_permissions(role) if bucket in (None, right["bucket"])] if is_managed(role) else None
+    )
     return {
         **role,
         "type": ROLE_KINDS.get(role["type"], role["type"]),

@@ -215,7 +215,7 @@ async def list_metadata_templates() -> TemplatesAnswer:
     """Metadata templates for packages."""
     texts = _load()
     return {
-        "available_templates": {name: _summary(one) for name, one in sorted(texts["templates"].items())},
+        "available_templates": {name: _summary(template) for name, template in sorted(texts["templates"].items())},
         "usage_examples": texts["usage_examples"],
         "custom_template_tip": texts["custom_template_tip"],
     }

@@ -262,8 +262,12 @@ def packages_list(
     return {
         "bucket": bucket,
         "packages": [
-            {"name": one["name"], "modified": one["modified"], "catalog_url": link(catalog, bucket, one["name"])}
-            for one in found["page"]
+            {
+                "name": package["name"],
+                "modified": package["modified"],
+                "catalog_url": link(catalog, bucket, package["name"]),
+            }
+            for package in found["page"]
         ],
         "count": found["total"],
         "next_cursor": _write_cursor(number, size, found["total"], tag),
@@ -362,7 +366,7 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
         about = f"{make_uri(bucket, package)}?revision={read['hash']}"
         actions = [f"Read {about}: `entries` is the number of its files, and `contents` is its root."]
         raise NotFound(f"{missing} in this revision of {package}.", suggested_actions=actions)
-    rows = [_describe_entry(one) for one in entries]
+    rows = [_describe_entry(entry) for entry in entries]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
     # A file and a folder can have the same name.
     page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
@@ -399,7 +403,7 @@ def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list
     for bucket in fetch_bucket_names(caller)[:EXAMPLE_BUCKETS]:
         given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
         found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
-        if names := [one["name"] for one in found["page"] if "/" in one["name"]] if found else []:
+        if names := [package["name"] for package in found["page"] if "/" in package["name"]] if found else []:
             return bucket, names
     return None, []
 
@@ -447,11 +451,11 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
     read, number = list[str](), 1
     while len(read) < MOST_REVISIONS:
         found = _read_revisions(caller, bucket, package, number, REVISIONS_PAGE)
-        read += [one["hash"] for one in found["page"]]
+        read += [revision["hash"] for revision in found["page"]]
         number += 1
         if not found["page"] or len(read) >= found["total"]:
             break
-    fitting = sorted({one for one in read if one.startswith(revision)})
+    fitting = sorted({full_hash for full_hash in read if full_hash.startswith(revision)})
     if len(fitting) > 1:
         raise InvalidTemplateVariable(
             f"{len(fitting)} revisions of {package} start with {revision}.",

@@ -180,7 +180,7 @@ def rank_candidates(snapshot: Snapshot) -> list[ProbedBucket]:
 
 
 def _sort(candidates: Iterable[ProbedBucket]) -> list[ProbedBucket]:
-    return sorted(candidates, key=lambda one: (RANKS.index(one.claims.write_proof), -_score(one), one.name))
+    return sorted(candidates, key=lambda bucket: (RANKS.index(bucket.claims.write_proof), -_score(bucket), bucket.name))
 
 
 def _suits(snapshot: Snapshot, bucket: ProbedBucket) -> bool:

@@ -104,6 +104,7 @@ RESOURCES = [
         bucket_workflows.bucket_workflows_get,
         name="Bucket Workflows",
         values={"bucket": packages.list_buckets},
+        pool="aws",
     ),
     SIGNED_IN(
         "permissions://discover",

@@ -71,8 +71,8 @@ def parse_config(text: str) -> tuple[Config | None, str | None]:
         return CONFIG.validate_python(value), None
     except ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, one['loc'])) or 'the whole'} {PROBLEMS.get(one['type'], 'has another form')}"
-            for one in error.errors()[:3]
+            f"{'.'.join(map(str, problem['loc'])) or 'the whole'} {PROBLEMS.get(problem['type'], 'has another form')}"
+            for problem in error.errors()[:3]
         )
         return None, f"The configuration does not have the documented form: {problems}."
 
@@ -250,7 +250,7 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
 
 def _read_stack(caller: "Caller") -> list[TabulatorBucket]:
     configs = caller.send_query("tabulatorBuckets", list[_BucketWithTables], "bucketConfigs")
-    tables = {one["name"]: sorted(table["name"] for table in one["tables"]) for one in configs}
+    tables = {bucket["name"]: sorted(table["name"] for table in bucket["tables"]) for bucket in configs}
     return [
         {"name": name, "tables": names, "table_count": len(names)} for name, names in sorted(tables.items()) if names
     ]
@@ -268,7 +268,7 @@ def _read_athena(caller: "Caller", refusal: QueryRefused) -> list[TabulatorBucke
     try:
         catalog = make_tabulator_catalog(prefix)
         listed = caller.aws.list_items("athena", "list_databases", "DatabaseList", CatalogName=catalog)
-        names = sorted(one["Name"] for one in listed)
+        names = sorted(database["Name"] for database in listed)
     except ResourceFailure as failure:
         refusal.details = f"{refusal.details}; then Athena: {failure.details or failure.message}"
         raise refusal from failure

@@ -1,4 +1,4 @@
-"""The workflow functions, at the place promised to Python callers."""
+"""The workflow functions. Promised to Python callers at this place."""
 
 from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.service import (

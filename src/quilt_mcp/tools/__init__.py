@@ -1,1 +1,1 @@
-"""The tools: get_resource, and the three that write workflows."""
+"""`get_resource` for Python code. Promised to Python callers at this place."""

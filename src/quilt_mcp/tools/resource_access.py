@@ -1,4 +1,4 @@
-"""`get_resource` for Python callers, and the names that they were promised with it."""
+"""`get_resource`, and the names that belong to it. Promised to Python callers at this place."""
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess

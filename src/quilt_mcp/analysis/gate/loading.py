@@ -154,7 +154,7 @@ class Loaded:
 def restrict_builtins(policy: Policy, files: "ProjectFiles | None" = None) -> dict[str, object]:
     """Return the permitted builtins, with an `import` that returns facades and a `type` that creates no classes."""
     names: dict[str, object] = {
-        one: getattr(builtins, one) for one in policy.permitted_builtins if hasattr(builtins, one)
+        name: getattr(builtins, name) for name in policy.permitted_builtins if hasattr(builtins, name)
     }
     hidden = {"__import__": _make_import(policy, files), "__build_class__": builtins.__build_class__, **GUARDS}
     return names | hidden | {"type": get_type, "hasattr": has_attribute}
@@ -224,7 +224,9 @@ class ProjectFiles:
             self._running.discard(name)
             if importer is not None:
                 sys.modules[MODULE_NAME] = importer
-            public = {one: value for one, value in vars(module).items() if not one.startswith("_")}
+            public = {
+                public_name: value for public_name, value in vars(module).items() if not public_name.startswith("_")
+            }
             facade = self._facades.setdefault(name, ModuleType(name))
             vars(facade).update(public, __all__=sorted(public))
         return self._facades[name]
@@ -268,9 +270,9 @@ def _make_import(policy: Policy, files: ProjectFiles | None) -> Callable[..., Mo
             raise ImportError("relative imports are not allowed")
         found = load(name)
         _bind_parts(name, load)
-        for one in fromlist or ():
-            if files is not None and f"{name}.{one}" in files:
-                setattr(found, one, load(f"{name}.{one}"))
+        for part in fromlist or ():
+            if files is not None and f"{name}.{part}" in files:
+                setattr(found, part, load(f"{name}.{part}"))
         return found if fromlist else load(name.partition(".")[0])
 
     return restricted_import
@@ -296,8 +298,8 @@ def _load(submission: Submission, report: Report) -> Loaded:
     module = load_module(code.source, policy, code.tree, files=files)
     files.load_imports(code.tree)
     others = [*submission.files.values(), *([older] if older else [])]
-    trees = tuple(one.tree for one in others)
-    changes = functools.reduce(operator.or_, (one.changes for one in (code, *others)))
+    trees = tuple(admitted.tree for admitted in others)
+    changes = functools.reduce(operator.or_, (admitted.changes for admitted in (code, *others)))
     loaded = Loaded(module, code.source, code.tree, report, files.modules, other_trees=trees, changes=changes)
     if older is None:
         return loaded

@@ -27,6 +27,15 @@ _SEPARATORS = ",;\t"
 _NOT_READ = "The rest of the file was not read."
 _WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
 """The encodings other than UTF-8 that `json.detect_encoding` knows."""
+COLUMNS = ("kind", *FIELDS)
+"""The fields of all records, in the order in which they are written."""
+# with the wide forms, and with tabs and line breaks, which spreadsheets remove before they look at the next character
+_DANGEROUS = "=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+_TO_PROTECT = re.compile(rf"'*([{_DANGEROUS}]|\Z)")
+_PROTECTED = re.compile(rf"'+([{_DANGEROUS}]|\Z)")
+Format = Literal["jsonl", "csv"]
+Parse = Callable[[object], FieldValues]
+_COLUMNS = {*COLUMNS, "parent"}
 
 
 class UnreadableFile(Exception):
@@ -70,14 +79,6 @@ def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
     )
 
 
-COLUMNS = ("kind", *FIELDS)
-"""The fields of all records, in the order in which they are written."""
-# with the wide forms, and with tabs and line breaks, which spreadsheets remove before they look at the next character
-_DANGEROUS = "=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-_TO_PROTECT = re.compile(rf"'*([{_DANGEROUS}]|\Z)")
-_PROTECTED = re.compile(rf"'+([{_DANGEROUS}]|\Z)")
-
-
 class Writer:
     """Writes records to a text file, which must not translate line endings."""
 
@@ -108,12 +109,6 @@ def protect(cell: object) -> object:
 def unprotect(cell: str) -> str:
     """Return the value of a cell; the inverse of `protect`. Other cells stay as they are."""
     return cell[1:] if _PROTECTED.match(cell) else cell
-
-
-Format = Literal["jsonl", "csv"]
-Parse = Callable[[object], FieldValues]
-
-_COLUMNS = {*COLUMNS, "parent"}
 
 
 class Numbered(NamedTuple):

@@ -119,15 +119,15 @@ def _check_database(database: Database) -> None:
 
 def _read(records: Iterable[Numbered | Refused], spool: Spool, rejections: Rejections) -> bool:
     """Read the records. Return whether the file was read to its end."""
-    for one in records:
-        if isinstance(one, Numbered):
-            spool.add(one, rejections)
+    for record in records:
+        if isinstance(record, Numbered):
+            spool.add(record, rejections)
         else:
-            for rejection in one.rejections:
+            for rejection in record.rejections:
                 rejections.take(rejection)
-            if one.ends_file:
+            if record.ends_file:
                 return False
-            spool.add_refused(one.rejections[0].line, one.fields)
+            spool.add_refused(record.rejections[0].line, record.fields)
     return True
 
 
@@ -149,7 +149,10 @@ class _Import:
         match_records(connection, spool, rejections, updates=updates)
         if updates:
             complete_records(connection, spool, rejections)
-        self.author = self._choose_author(connection)
+        if spool.lacks_author and self.creator is None and connection.dialect.name == "sqlite":
+            self.author = _choose_local_user(connection, spool, rejections)
+        elif spool.lacks_author:
+            self.author = self.creator
         resolver = LinkResolver(connection, spool, rejections, updates=updates)
         resolver.resolve(self.author, self._reporting("Checking"))
         if not self.mode.deletes:
@@ -166,11 +169,6 @@ class _Import:
             Deleter(connection, spool, rejections, self.changes).delete_missing()
             # only now is known which relationships stay: of a file with projects, also those that lead out of them
             check_relationships(LinkResolver(connection, spool, rejections))
-
-    def _choose_author(self, connection: Connection) -> str | None:
-        if self.spool.lacks_author and self.creator is None and connection.dialect.name == "sqlite":
-            return _choose_local_user(connection, self.spool, self.rejections)
-        return self.creator if self.spool.lacks_author else None
 
     def _reporting(self, action: str) -> Callable[[int], object]:
         return lambda done: self.progress(action, done, self.spool.counts.total())

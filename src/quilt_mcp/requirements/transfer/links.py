@@ -53,7 +53,9 @@ class LinkResolver:
         """Return the IDs of the records, or else of the rows of the database, with these IDs or names."""
         found = self.spool.find_ids(table, values)
         # What looks like an ID, and was found as the name of another row, can be the ID of a row of the database.
-        if missing := {one for one in values if one not in found or normalize_id(one) not in {None, found[one]}}:
+        if missing := {
+            value for value in values if value not in found or normalize_id(value) not in {None, found[value]}
+        }:
             look_up(self.connection, self.spool, table, missing)
             found |= self.spool.find_ids(table, missing)
         return found

@@ -123,7 +123,7 @@ def complete_records(connection: Connection, spool: Spool, rejections: Rejection
 def read_rows(connection: Connection, spool: Spool, kind: str, records: Iterable[Spooled]) -> dict[str, Values]:
     """Return the rows of the records that the database has, by ID."""
     table = metadata.tables[TABLES[kind]]
-    if kind == "member" or not (ids := spool.find_stored(table.name, [one.values["id"] for one in records])):
+    if kind == "member" or not (ids := spool.find_stored(table.name, [record.values["id"] for record in records])):
         return {}
     found = connection.execute(select(table).where(table.c.id.in_(ids)))
     return {row["id"]: dict(row) for row in found.mappings().all()}
@@ -137,7 +137,7 @@ def match_relationships(
     Reject them also if another record of the file has their ID, because that record can change the row.
     """
     columns = requirement_relationships.c
-    wanted = {_name_ends(one.values): one for one in records}
+    wanted = {_name_ends(record.values): record for record in records}
     sources, targets = ({ends[place] for ends in wanted} for place in (0, 1))
     of_ends = columns.source_requirement_id.in_(sources), columns.target_requirement_id.in_(targets)
     found = connection.execute(select(requirement_relationships).where(*of_ends))
@@ -164,7 +164,7 @@ def check_criteria(connection: Connection, spool: Spool, rejections: Rejections)
     """Reject an acceptance criterion that was moved while a requirement of its old user story refers to it."""
     requirement, criterion = requirements.c, acceptance_criteria.c
     for records in spool.list_records("acceptance_criteria"):
-        lines = {one.values["id"]: one.line for one in records}
+        lines = {record.values["id"]: record.line for record in records}
         found = connection.execute(
             select(criterion.id, requirement.reference_id)
             .join(acceptance_criteria, criterion.id == requirement.acceptance_criteria_id)

@@ -35,6 +35,38 @@ _TOO_LARGE = 10**9
 _WHOLE_NUMBER = "Must be a whole number from 1 to 4, or critical, high, medium or low."
 """The reason for a wrong number: the only one in a record is the priority."""
 _FIELDS_OF_KIND = "See the documentation of requirements for the fields of each kind."
+_REASONS = {
+    "union_tag_invalid": "Must be one of {expected_tags}.",
+    "union_tag_not_found": "Missing. Add the kind of the record, such as epic.",
+    "model_attributes_type": "The line is not a JSON object. Write one object in each line.",
+    "missing": "Missing. Add it.",
+    "extra_forbidden": f"Records of the kind {{kind}} have no such field. Remove it. {_FIELDS_OF_KIND}",
+    "string_type": "Must be a text.",
+    # of texts that a function of ours has checked before
+    "too_short": "Must not be empty. Write a text, or leave the field out.",
+    "too_long": "Has more than {max_length:,} characters. Shorten it.",
+    "literal_error": "Must be one of {expected}.",
+    "value_error": "{error}",
+    **dict.fromkeys(
+        (
+            "int_type",
+            "int_parsing",
+            "int_parsing_size",
+            "int_from_float",
+            "finite_number",
+            "greater_than_equal",
+            "less_than_equal",
+        ),
+        _WHOLE_NUMBER,
+    ),
+}
+# PostgreSQL cannot store U+0000, and neither database lone surrogates. Both store all other characters.
+_FORBIDDEN = re.compile(r"[\x00\ud800-\udfff]")
+_NUMBER = "(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2,8})"
+FieldValues: TypeAlias = dict[str, Any]
+"""The values of a record, by field, with `kind`. Omitted fields are absent."""
+MOST_KEPT = 1000
+"""The maximum number of rejections in a report. The others are only counted."""
 
 
 class Problem(NamedTuple):
@@ -78,37 +110,6 @@ def _explain_reference(kind: str, given: str) -> str:
     if guess and guess.kind.prefix == prefix and 0 < int(guess.reference.removeprefix(f"{prefix}-")) < _TOO_LARGE:
         return f"{shorten(given)!r} is not a reference ID. Write {guess.reference}."
     return f"Must be {prefix}- and a number of 3 to 9 digits from 001, such as {prefix}-007."
-
-
-_REASONS = {
-    "union_tag_invalid": "Must be one of {expected_tags}.",
-    "union_tag_not_found": "Missing. Add the kind of the record, such as epic.",
-    "model_attributes_type": "The line is not a JSON object. Write one object in each line.",
-    "missing": "Missing. Add it.",
-    "extra_forbidden": f"Records of the kind {{kind}} have no such field. Remove it. {_FIELDS_OF_KIND}",
-    "string_type": "Must be a text.",
-    # of texts that a function of ours has checked before
-    "too_short": "Must not be empty. Write a text, or leave the field out.",
-    "too_long": "Has more than {max_length:,} characters. Shorten it.",
-    "literal_error": "Must be one of {expected}.",
-    "value_error": "{error}",
-    **dict.fromkeys(
-        (
-            "int_type",
-            "int_parsing",
-            "int_parsing_size",
-            "int_from_float",
-            "finite_number",
-            "greater_than_equal",
-            "less_than_equal",
-        ),
-        _WHOLE_NUMBER,
-    ),
-}
-
-
-# PostgreSQL cannot store U+0000, and neither database lone surrogates. Both store all other characters.
-_FORBIDDEN = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def can_store(value: str) -> bool:
@@ -158,7 +159,6 @@ def _parse_priority(value: object) -> object:
     return PRIORITIES.get(value, value) if isinstance(value, str) else value
 
 
-_NUMBER = "(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2,8})"
 _Text = Annotated[str, AfterValidator(_check_text)]
 _Link = Annotated[_Text, Field(min_length=1, max_length=255)]
 _Description = Annotated[_Text, Field(max_length=model.DESCRIPTION_LENGTH)]
@@ -210,9 +210,6 @@ def _make_validator(*, is_partial: bool) -> TypeAdapter[BaseModel]:
 
 
 _RECORDS, _CHANGES = _make_validator(is_partial=False), _make_validator(is_partial=True)
-
-FieldValues: TypeAlias = dict[str, Any]
-"""The values of a record, by field, with `kind`. Omitted fields are absent."""
 
 
 def parse_record(fields: object) -> FieldValues:
@@ -266,10 +263,6 @@ def _check_parent(values: FieldValues, *, is_needed: bool) -> Iterator[Problem]:
         yield Problem("parent", f"Means the same as {field}. Remove one of the two.")
     elif is_needed and "parent" not in values and field not in values and field != "project_id":
         yield Problem(field, "Missing. Add it, or the field parent.")
-
-
-MOST_KEPT = 1000
-"""The maximum number of rejections in a report. The others are only counted."""
 
 
 class Rejection(NamedTuple):

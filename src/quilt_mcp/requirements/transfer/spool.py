@@ -211,7 +211,7 @@ class Spool:
             after = rows[-1][0]
 
     def replace(self, records: Iterable[Spooled]) -> None:
-        changed = ((_dump(one.values), one.number) for one in records)
+        changed = ((_dump(record.values), record.number) for record in records)
         self.connection.executemany("UPDATE records SET fields = ? WHERE number = ?", changed)
 
 

@@ -44,7 +44,7 @@ def write_records(
 
 
 def _write_batch(connection: Connection, spool: Spool, kind: str, records: list[Spooled], *, has_members: bool) -> None:
-    rows = [{name: value for name, value in one.values.items() if name != "kind"} for one in records]
+    rows = [{name: value for name, value in record.values.items() if name != "kind"} for record in records]
     if not rows:
         return
     if entity := model.BY_NAME.get(kind):
@@ -64,7 +64,7 @@ def _free_names(connection: Connection, spool: Spool, kind: str) -> None:
     """Replace the names and emails of the rows that will change, so that two of them can swap theirs."""
     table, free_now = metadata.tables[TABLES[kind]], f"{new_id()} "  # the name of a row can be the ID of another
     for records in spool.list_records(kind):
-        if ids := spool.find_stored(table.name, [one.values["id"] for one in records]):
+        if ids := spool.find_stored(table.name, [record.values["id"] for record in records]):
             free = {name: free_now + cast(table.c.id, String) for name in list_unique(table.name) if name != "id"}
             connection.execute(update(table).where(table.c.id.in_(ids)).values(free))
 

@@ -29,6 +29,7 @@ from botocore.parsers import ResponseParserError
 from quilt_mcp.core.errors import NotFound, NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import StackSettings
+from quilt_mcp.services.stack.addresses import parse_address
 from quilt_mcp.services.stack.failures import (
     AWSKeysExpired,
     TokenRefusedByS3,
@@ -36,7 +37,7 @@ from quilt_mcp.services.stack.failures import (
     make_not_from_aws,
     map_failure,
 )
-from quilt_mcp.services.stack.login import parse_address, read_stamp
+from quilt_mcp.services.stack.quilt_files import read_stamp
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
@@ -140,7 +141,7 @@ ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
 DEFAULT_ATTEMPTS = 2
 ATTEMPTS = {"athena": 3}
-"""For services that throttle readers: more attempts. `athena_history.py` adapts the rate of calls."""
+"""For services that throttle readers: more attempts. `athena_quotas.py` adapts the rate of calls."""
 DOMAINS = re.compile(
     r"\.(amazonaws\.(com|com\.cn|eu)|api\.aws|aws\.scloud|amazonwebservices\.(com\.cn|eu)|ic\.gov|sgov\.gov|adc-e\.uk)$"
 )

@@ -18,8 +18,9 @@ from cachetools import TTLCache
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
-from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, take_aws_fingerprint
+from quilt_mcp.services.stack.catalog import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
 from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
     NoRole,
@@ -32,11 +33,19 @@ from quilt_mcp.services.stack.failures import (
 )
 from quilt_mcp.services.stack.graphql import Named, PartialAnswer, post_query
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
 
 T = TypeVar("T")
+UNKNOWN_SECONDS = 60.0
+"""How long AWS credentials are kept for a caller if the stack does not say the role."""
+FIX_VARIABLES = (
+    "Set QUILT_CATALOG_URL to your Quilt catalog, and remove QUILT_REGISTRY_URL: the catalog names its registry.",
+    "If the catalog itself names another registry, ask a Quilt administrator to correct its config.json.",
+)
+FIX_SERVER = (
+    "Ask the operator of this server to check QUILT_MCP_CATALOG_URL, and the registryUrl in the catalog's config.json.",
+)
 
 
 class Standing(NamedTuple):
@@ -118,10 +127,6 @@ def _ask(sign_in: SignIn, operation: str, form: type[T], at: str, **variables: o
 
 def _unknown_caller() -> NotSignedInToQuilt:
     return NotSignedInToQuilt("The Quilt stack does not know the user of this login.")
-
-
-UNKNOWN_SECONDS = 60.0
-"""How long AWS credentials are kept for a caller if the stack does not say the role."""
 
 
 class Caller:
@@ -299,12 +304,6 @@ def _find_region(stack: Stack, catalogs: CatalogConfigs) -> str | None:
     return catalogs.fetch(stack.catalog_url).get("region")
 
 
-FIX_VARIABLES = (
-    "Set QUILT_CATALOG_URL to your Quilt catalog, and remove QUILT_REGISTRY_URL: the catalog names its registry.",
-    "If the catalog itself names another registry, ask a Quilt administrator to correct its config.json.",
-)
-
-
 class LocalCallers:
     """The local caller of one app. It is replaced when quilt3's files or its API key change."""
 
@@ -341,11 +340,6 @@ class LocalCallers:
                 stack, key, self._settings.timeout, lambda: fingerprint != quilt_files.take_fingerprint(), problem
             )
         return LocalSignIn(stack, fingerprint, self._settings.timeout, problem)
-
-
-FIX_SERVER = (
-    "Ask the operator of this server to check QUILT_MCP_CATALOG_URL, and the registryUrl in the catalog's config.json.",
-)
 
 
 class RequestCallers:

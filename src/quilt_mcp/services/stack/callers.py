@@ -13,7 +13,7 @@ from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller, LocalCallers, RequestCallers
-    from quilt_mcp.services.stack.login import QuiltPaths
+    from quilt_mcp.services.stack.quilt_files import QuiltPaths
 
 
 class Callers:
@@ -49,9 +49,9 @@ class Callers:
 
     def check_catalog(self) -> None:
         """Read the catalog's public config.json without credentials. Does nothing if no catalog is configured."""
-        files, settings = import_module("quilt_mcp.services.stack.login"), self._settings
+        files, settings = import_module("quilt_mcp.services.stack.quilt_files"), self._settings
         if url := settings.catalog_url or settings.local_catalog_url or files.read_stack().catalog_url:
-            import_module("quilt_mcp.services.stack.session").fetch_catalog_config(url, self._settings.timeout)
+            import_module("quilt_mcp.services.stack.catalog").fetch_catalog_config(url, self._settings.timeout)
 
     async def close(self) -> None:
         with self._lock:
@@ -71,4 +71,4 @@ def current_caller() -> "Caller":
 
 
 def find_quilt_paths() -> "QuiltPaths":
-    return cast("QuiltPaths", import_module("quilt_mcp.services.stack.login").find_paths())
+    return cast("QuiltPaths", import_module("quilt_mcp.services.stack.quilt_files").find_paths())

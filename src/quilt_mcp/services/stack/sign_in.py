@@ -13,10 +13,11 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure, Unavailable
 from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, TokenRejected
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.session import StackSession, call_stack, fetch_tokens, hold_lock
+from quilt_mcp.services.stack.renewal_lock import hold_lock
+from quilt_mcp.services.stack.session import StackSession, call_stack, fetch_tokens
 from quilt_mcp.services.stack.shared_attempts import copy_failure
 
 T = TypeVar("T")
