@@ -199,6 +199,8 @@ def create_server(settings: ServerSettings | None = None, *, domains: Sequence[D
     """
     domains = find_domains() if domains is None else domains
     settings = settings or read_settings(domains)
+    for kind in ("checks", "commands"):
+        merge(domains, kind)  # the server does not start if two domains have the same
     for domain in domains:
         domain.check_libraries(settings)
     app = App(settings)

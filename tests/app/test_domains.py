@@ -155,6 +155,10 @@ async def test_a_server_of_one_domain_speaks_of_no_other() -> None:
             "The domains own and other both have own in `pools`",
         ),
         (
+            [own(checks={"x": fail}), Domain(name="other", checks={"x": fail})],
+            "The domains own and other both have x in `checks`",
+        ),
+        (
             [own(resources=[define("own://a", answer, name="A", description="A.", pool="pond")])],
             "There is no pool pond, which own://a names",
         ),
@@ -228,6 +232,20 @@ def test_domains_are_chosen_by_a_setting(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(refused.value).startswith(
         "QUILT_MCP_DOMAINS names requirement, which is not installed. There are analysis, "
     )
+
+
+@pytest.mark.parametrize(
+    "words", ["serve", "serve --transport http --port 0", "get --demo", "list", "doctor", "demo", "--help"]
+)
+def test_each_command_names_an_unknown_domain_in_one_line(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUILT_MCP_DOMAINS", "nope")
+    assert cli.main(words.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("quilt-mcp: QUILT_MCP_DOMAINS names nope, which is not installed. There are ")
+    assert printed.err.count("\n") == 1
 
 
 def test_a_setting_of_a_domain_is_read_from_the_environment_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:

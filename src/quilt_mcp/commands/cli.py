@@ -39,11 +39,9 @@ def list_commands() -> Mapping[str, tuple[str, str]]:
     Raises:
         Misuse: a domain cannot be loaded, or has a command that exists.
     """
-    server = import_module("quilt_mcp.server")
-    try:
+    server, startup = import_module("quilt_mcp.server"), import_module("quilt_mcp.commands.startup")
+    with startup.explaining():
         added: Mapping[str, tuple[str, str]] = server.list_commands(server.find_domains())
-    except server.InvalidDomain as error:
-        raise Misuse(f"{error}.") from error
     for name in added.keys() & COMMANDS.keys():
         raise Misuse(f"A domain has the command {name}, which quilt-mcp has.")
     return {**COMMANDS, **added}

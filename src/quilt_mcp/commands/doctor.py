@@ -21,7 +21,7 @@ from quilt_mcp.app.checks import Check, make_check
 from quilt_mcp.app.domain import Ask, Domain, InvalidDomain
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.get import call_tool, run_session
-from quilt_mcp.commands.startup import read_own_settings
+from quilt_mcp.commands.startup import explaining, read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
 from quilt_mcp.server import describe_origin, find_domains, list_installed
@@ -125,7 +125,8 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
     """
     found, effective = describe_installation(), list[EffectiveSetting]()
     if all(check["state"] != "failed" for check in found):  # else no server can start
-        domains = find_domains()
+        with explaining():
+            domains = find_domains()
         with waiting("Checking"):
             found += run_session(lambda client: run_checks(partial(call_tool, client), domains), demo=demo)
         effective = describe_settings(read_own_settings(), os.environ)

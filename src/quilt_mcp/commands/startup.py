@@ -23,29 +23,37 @@ from quilt_mcp.settings import ServerSettings, find_unknown_variables
 logger = logging.getLogger(__name__)
 
 
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Turn what the user has to change, so that a server can start, into an error of the command.
+
+    Raises:
+        Misuse: the server cannot start; the message names the cause.
+    """
+    try:
+        yield
+    except STARTUP_ERRORS as error:
+        raise Misuse(f"{str(error).rstrip('.')}.") from error
+
+
 def read_own_settings() -> ServerSettings:
     """Return the settings of the environment, of the server and its domains.
 
     Raises:
-        Misuse: a domain cannot be loaded; the message names the cause.
+        Misuse: a domain cannot be loaded.
     """
-    try:
+    with explaining():
         return read_settings()
-    except STARTUP_ERRORS as error:
-        raise Misuse(f"{str(error).rstrip('.')}.") from error
 
 
 def open_server() -> QuiltServer:
     """Create the server with the settings of the environment.
 
     Raises:
-        Misuse: the server cannot start; the message names the cause.
+        Misuse: the server cannot start.
     """
-    try:
-        server = create_server()
-    except STARTUP_ERRORS as error:
-        raise Misuse(f"{str(error).rstrip('.')}.") from error
-    settings = settings_class(find_domains())
+    with explaining():
+        server, settings = create_server(), settings_class(find_domains())
     for problem in (*find_exposed_files(settings, os.environ), *find_unknown_variables(settings, os.environ)):
         logger.warning(problem)
     return server
@@ -55,7 +63,7 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     """Return a context in which this process uses a demo world; None stands for the user's own login.
 
     Raises:
-        Misuse: the demo world is not installed.
+        Misuse: the demo world is not installed, or a domain cannot be loaded.
     """
     if name is None:
         return nullcontext()
@@ -68,7 +76,9 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # the second one if a terminal is closed
         if current_thread() is main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _exit_on_signal)
-    context: AbstractContextManager[object] = module.demo_world(name, domains=find_domains(), now=datetime.now(UTC))
+    with explaining():
+        domains = find_domains()
+    context: AbstractContextManager[object] = module.demo_world(name, domains=domains, now=datetime.now(UTC))
     return context
 
 
