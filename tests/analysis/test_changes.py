@@ -17,6 +17,7 @@ import pytest
 from quilt_mcp.analysis.gate.changes import CHANGING_FUNCTIONS, CHANGING_METHODS, find_changes
 from quilt_mcp.analysis.policy import ALLOWED_MODULES, PERMITTED_BUILTINS
 from tests.analysis.engine_runs import check_reduced
+from tests.support.samples import choose_every
 
 OBJECTS: list[Callable[[], Any]] = [
     lambda: [[3], [1]],
@@ -227,7 +228,7 @@ def f(x: int) -> bool:
     assert check_reduced(code)["status"] == ("verified" if name == "no default" else "unknown")
 
 
-@pytest.mark.parametrize("row", SHARED.strip().splitlines())
+@pytest.mark.parametrize("row", choose_every(2, SHARED.strip().splitlines()))
 def test_claim_about_a_value_of_the_module_needs_that_the_file_cannot_change_it(row: str) -> None:
     change, value, read, status = (part.strip() for part in row.split("|"))
     change = change.replace(r"\n", "\n    ")

@@ -9,7 +9,7 @@ from tests.contract.surfaces import ask
 from tests.support.worlds import in_world
 
 
-@in_world("admin", "role_switched", "two_stacks", "api_key", soak=("custom_role", "prefix_policy"))
+@in_world("admin", "two_stacks", soak=("api_key", "role_switched", "custom_role", "prefix_policy"))
 async def test_the_identity_in_the_answers_is_that_of_the_calls(world: World, recorder: Recorder) -> None:
     [expected] = find_expected(world, world.user)
     async with Client(create_server()) as client:

@@ -17,6 +17,7 @@ from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.surfaces import AnyClient, ask
 from tests.support.quilt_fakes import Raw
+from tests.support.samples import choose_every
 from tests.support.worlds import in_world
 
 RAW, EU = "acme-raw-sequencing", "acme-imaging-eu"
@@ -326,7 +327,7 @@ def pick(value: Any, path: str) -> Any:
 
 
 @in_world("admin")
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.parametrize("name", choose_every(2, SITUATIONS))
 async def test_a_situation_is_described_as_it_is(
     name: str, world: World, server: QuiltServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
