@@ -1,5 +1,6 @@
 """The company's data in S3, in the Glue data catalog with the tables of its databases, and in Athena."""
 
+from quilt_mcp.demo.liver import make_liver
 from quilt_mcp.demo.packages import CREATED
 from quilt_mcp.demo.records import Bucket, Column, Database, Package, Query, Revision, Table, WorkGroup
 
@@ -150,6 +151,7 @@ RAW_PACKAGES = (
         ),
     ),
 )
+LIVER, LIVER_VERSIONS = make_liver()
 RESULT_PACKAGES = (
     Package(
         "rnaseq/atlas",
@@ -159,6 +161,7 @@ RESULT_PACKAGES = (
         "reports/2025-q1",
         (Revision(CREATED - 3600, "First quarter", {"index.html": "reports/2025-q1.html"}, {"quarter": "2025-Q1"}),),
     ),
+    LIVER,
 )
 
 BUCKETS = (
@@ -190,6 +193,7 @@ BUCKETS = (
             "scratch/jonas/notes.txt": "try k=31\n",
         },
         packages=RESULT_PACKAGES,
+        versions=LIVER_VERSIONS,
         tables={"gene_counts": GENE_COUNTS},
         tags=("rnaseq",),
     ),

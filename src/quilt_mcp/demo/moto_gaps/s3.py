@@ -75,7 +75,7 @@ class S3Answers(Behaving, S3Response):
 
     def get_object(self) -> TYPE_RESPONSE:
         key = self.parse_key_name()
-        if self.backend.get_object(self.bucket_name, key) is None:
+        if "versionId" not in self.querystring and self.backend.get_object(self.bucket_name, key) is None:
             self._refuse_missing_key(key)
         self._require_decryption(key)
         return super().get_object()
