@@ -121,6 +121,8 @@ def _create_buckets(company: Company) -> None:
     for bucket in company.buckets:
         s3 = s3_backends[bucket.account][PARTITION]
         s3.create_bucket(bucket.name, bucket.region).creation_date = datetime.fromisoformat(bucket.created)
+        if bucket.requester_pays:
+            s3.get_bucket(bucket.name).payer = "Requester"
         for key, text in {**bucket.objects, **store_packages(bucket)}.items():
             _put(s3, bucket, key, text.encode())
         if bucket.versions:
@@ -223,7 +225,7 @@ ROLE_SECONDS = 3600
 JSON = dict[str, object]
 
 S3_ACTIONS = {
-    "LIST": ("s3:ListBucket", "s3:GetBucketLocation"),
+    "LIST": ("s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation"),  # the catalog lists versions too
     "READ": ("s3:GetObject", "s3:GetObjectVersion"),
     "READ_WRITE": ("s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject"),
 }

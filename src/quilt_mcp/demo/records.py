@@ -151,6 +151,7 @@ class Bucket:
         description: what the catalog says about it.
         tags: its tags in the catalog.
         kms_key: the ARN of the KMS key that encrypts its objects; None for the keys of S3.
+        requester_pays: whether other accounts must pay for their requests, and say so in each.
         packages: its packages, of these objects and versions.
         versions: what was stored after versioning was enabled, the oldest first; without any, it is not enabled.
     """
@@ -166,6 +167,7 @@ class Bucket:
     description: str | None = None
     tags: tuple[str, ...] = ()
     kms_key: str | None = None
+    requester_pays: bool = False
     packages: tuple[Package, ...] = ()
     versions: tuple[Version, ...] = ()
 
