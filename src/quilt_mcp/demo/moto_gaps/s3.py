@@ -125,7 +125,11 @@ class S3Answers(Behaving, S3Response):
         has_owner = self._get_param("fetch-owner") == "true"
         answer = listing.describe(is_cut=is_cut) | {
             "KeyCount": len(page),
-            "Contents": [_describe_object(row, listing, has_owner=has_owner) for row in page if row.stored],
+            "Contents": [
+                _describe_object(row.stored, listing, has_owner=has_owner)
+                for row in page
+                if isinstance(row.stored, FakeKey)
+            ],
             "CommonPrefixes": [{"Prefix": listing.encode(row.name)} for row in page if row.stored is None],
         }
         if is_cut:
@@ -147,9 +151,15 @@ class S3Answers(Behaving, S3Response):
         answer = listing.describe(is_cut=is_cut) | {
             "KeyMarker": listing.encode(key),
             "VersionIdMarker": version or "",
-            "Versions": [_describe_version(row, listing) for row in page if isinstance(row.stored, FakeKey)],
+            "Versions": [
+                _describe_version(row.stored, listing, is_latest=row.is_latest)
+                for row in page
+                if isinstance(row.stored, FakeKey)
+            ],
             "DeleteMarkers": [
-                _describe_version(row, listing) for row in page if isinstance(row.stored, FakeDeleteMarker)
+                _describe_version(row.stored, listing, is_latest=row.is_latest)
+                for row in page
+                if isinstance(row.stored, FakeDeleteMarker)
             ],
             "CommonPrefixes": [{"Prefix": listing.encode(row.name)} for row in page if row.stored is None],
         }
@@ -208,9 +218,9 @@ class S3Answers(Behaving, S3Response):
             self.data["Action"] = "GetObjectVersion"
 
     def _handle_range_header(
-        self, request: Any, response_headers: dict[str, Any], response_content: Any
+        self, request: object, response_headers: dict[str, str], response_content: bytes
     ) -> TYPE_RESPONSE:
-        asked = request.headers["range"]
+        asked = str(self.headers["Range"])
         if not RANGE.fullmatch(asked):
             return HTTPStatus.OK, response_headers, response_content
         if response_headers["content-length"] == "0" and asked.startswith("bytes=-"):
@@ -404,10 +414,9 @@ def _read_token(token: str) -> str:
         raise InvalidContinuationToken from None
 
 
-def _describe_object(row: _Row, listing: _Listing, *, has_owner: bool) -> dict[str, object]:
-    stored: Any = row.stored
+def _describe_object(stored: FakeKey, listing: _Listing, *, has_owner: bool) -> dict[str, object]:
     described = {
-        "Key": listing.encode(row.name),
+        "Key": listing.encode(stored.name),
         "LastModified": stored.last_modified_ISO8601,
         "ETag": stored.etag,
         "Size": stored.size,
@@ -418,12 +427,11 @@ def _describe_object(row: _Row, listing: _Listing, *, has_owner: bool) -> dict[s
     return {**described, "Owner": OWNER} if has_owner else described
 
 
-def _describe_version(row: _Row, listing: _Listing) -> dict[str, object]:
-    stored: Any = row.stored
+def _describe_version(stored: _Stored, listing: _Listing, *, is_latest: bool) -> dict[str, object]:
     described = {
-        "Key": listing.encode(row.name),
-        "VersionId": row.id,
-        "IsLatest": row.is_latest,
+        "Key": listing.encode(stored.name),
+        "VersionId": stored.version_id,
+        "IsLatest": is_latest,
         "LastModified": stored.last_modified_ISO8601,
         "Owner": OWNER,
     }
