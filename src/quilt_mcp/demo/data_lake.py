@@ -180,6 +180,8 @@ BUCKETS = (
         packages=RAW_PACKAGES,
         tables={"run_metrics": RUN_METRICS, "sample_sheets": SAMPLE_SHEETS},
         description="Runs of all instruments, as they were measured",
+        last_indexed="2025-05-28T04:00:00Z",
+        reads={"README.md": 6, "runs/250519/samples.tsv": 14, "runs/250519/metrics/lane1.csv": 22},
         tags=("sequencing", "raw"),
     ),
     Bucket(
@@ -196,6 +198,14 @@ BUCKETS = (
         versions=LIVER_VERSIONS,
         tables={"gene_counts": GENE_COUNTS},
         tags=("rnaseq",),
+        last_indexed="2025-05-27T22:15:00Z",
+        reads={
+            "README.md": 9,
+            "reports/2025-q1.html": 31,
+            "rnaseq/liver/README.md": 8,
+            "rnaseq/liver/counts/liver.parquet": 18,
+            "rnaseq/liver/LICENSE": 1,
+        },
     ),
     Bucket(
         "acme-clinical-trials",
@@ -203,6 +213,7 @@ BUCKETS = (
         "2023-04-03T07:00:00Z",
         {"trial-07/protocol.md": "# Trial 07\n", "trial-11/protocol.md": "# Trial 11\n"},
         description="Protocols and measurements, without names",
+        last_indexed="2025-05-24T03:30:00Z",
     ),
     Bucket(
         "acme-imaging-eu",

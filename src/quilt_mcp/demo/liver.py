@@ -43,7 +43,7 @@ def make_liver() -> tuple[Package, tuple[Version, ...]]:
             PUSHED[2], "Counts per biopsy, and the report", in_third, {**meta, "biopsies": 6, "reviewer": "wei_zhang"}
         ),
     )
-    return Package(ROOT, revisions), (*first.values(), *second.values(), *third.values(), marker)
+    return Package(ROOT, revisions, reads=12), (*first.values(), *second.values(), *third.values(), marker)
 
 
 def _store(push: int, path: str, key: str | None = None, storage_class: str = "STANDARD") -> Version:

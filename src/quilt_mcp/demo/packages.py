@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from graphql import GraphQLResolveInfo, get_named_type
+
+from quilt_mcp.demo.accesses import count_accesses
 from quilt_mcp.demo.records import Bucket, Package, Revision, Version
 
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
@@ -80,10 +83,12 @@ def describe_package(bucket: Bucket, package: Package) -> JSON:
         return _describe_revision(bucket, found) if found else None
 
     return {
+        "bucket": bucket.name,
         "name": package.name,
         "modified": _describe_time(newest[0].created),
         "revisions": {"total": len(newest), "page": page},
         "revision": revision,
+        "accessCounts": lambda _, window: count_accesses(package.reads, window),
     }
 
 
@@ -109,7 +114,31 @@ def _describe_revision(bucket: Bucket, revision: Revision) -> JSON:
         "totalBytes": float(sum(sizes.values())),
         "dir": lambda _, path: _describe_directory(bucket, revision, path),
         "file": lambda _, path: _describe_file(bucket, revision, path),
+        "contentsFlatMap": lambda info, **given: _describe_contents(info, bucket, revision, **given),
     }
+
+
+def _describe_contents(
+    info: "GraphQLResolveInfo[object]",
+    bucket: Bucket,
+    revision: Revision,
+    max: int | None,  # noqa: A002 - the schema's name
+) -> JSON | None:
+    """Return the map of all files; None above `max`. Before 2024-02-08, the catalog expects a hash without its type."""
+    if max is not None and len(revision.entries) > max:
+        return None
+    is_typed = get_named_type(info.return_type).name == "PackageContentsFlatMap"
+    contents: JSON = {}
+    for path, place in revision.entries.items():
+        content = bucket.read(place)
+        value = hashlib.sha256(content).hexdigest()
+        contents[path] = {
+            "physicalKey": bucket.locate(place),
+            "size": len(content),
+            "hash": {"type": "SHA256", "value": value} if is_typed else value,
+            "meta": {},
+        }
+    return contents
 
 
 def _describe_directory(bucket: Bucket, revision: Revision, path: str) -> JSON | None:

@@ -134,10 +134,11 @@ class Revision(NamedTuple):
 
 
 class Package(NamedTuple):
-    """A package, with its revisions from the oldest to the newest."""
+    """A package, with its revisions from the oldest to the newest. `reads` is how often it is read on a working day."""
 
     name: str
     revisions: tuple[Revision, ...]
+    reads: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ class Bucket:
         description: what the catalog says about it.
         tags: its tags in the catalog.
         kms_key: the ARN of the KMS key that encrypts its objects; None for the keys of S3.
+        last_indexed: when the stack has last read the whole bucket for its search; None for never.
+        reads: for some of its keys, how often they are read on a working day.
         requester_pays: whether other accounts must pay for their requests, and say so in each.
         packages: its packages, of these objects and versions.
         versions: what was stored after versioning was enabled, the oldest first; without any, it is not enabled.
@@ -167,6 +170,8 @@ class Bucket:
     description: str | None = None
     tags: tuple[str, ...] = ()
     kms_key: str | None = None
+    last_indexed: str | None = None
+    reads: Mapping[str, int] = field(default_factory=dict)
     requester_pays: bool = False
     packages: tuple[Package, ...] = ()
     versions: tuple[Version, ...] = ()
