@@ -116,8 +116,9 @@ mcp-list: setup ## Write tests/fixtures/mcp-list.csv and the generated documents
 	$(BIN)/python -m tests.support.docs
 	$(BIN)/python .github/scripts/packages.py entry server.json
 
-demo-data: setup ## Write the database of the demo, after a change of its sample or of the schema
+demo-data: setup ## Write the database and the binary files of the demo, after a change of what makes them
 	$(BIN)/python -m tests.support.demo_data
+	$(BIN)/python -m tests.support.demo_files
 
 docs: setup .venv/.installed-docs ## Build the documentation site in build/site/; a link that leads nowhere fails
 	$(BIN)/zensical build --strict --config-file "$$($(BIN)/python -m tests.support.site build)"

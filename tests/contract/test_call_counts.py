@@ -60,7 +60,7 @@ CALLS: dict[str, dict[str, int]] = {
         "sts:GetCallerIdentity": 1,
         "s3:ListBuckets": 1,
         "s3:ListObjectsV2": 5,
-        "s3:HeadObject": 6,
+        "s3:HeadObject": 7,
         **OPENING,
         **STATED,
     },

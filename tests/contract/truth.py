@@ -8,7 +8,7 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
-from moto.s3.models import FakeBucket, s3_backends
+from moto.s3.models import FakeBucket, FakeKey, s3_backends
 
 from quilt_mcp.demo.records import REGION, User
 from quilt_mcp.demo.world import World
@@ -61,12 +61,13 @@ def get_prefix(key: str) -> str:
 def find_truth(world: World, s3: Any, bucket: str) -> Truth:
     """Try everything in one bucket. Afterwards it is as before."""
     stored = find_stored(world, bucket).keys
-    keys = list(stored)
+    keys = [key for key, newest in stored.items() if isinstance(newest, FakeKey)]  # the others are deleted
     prefixes = dict.fromkeys([ROOT, QUILT, NEW_PREFIX, *map(get_prefix, keys)])
     lists = {
         prefix: _works(partial(s3.list_objects_v2, Bucket=bucket, Prefix=prefix, MaxKeys=1)) for prefix in prefixes
     }
-    reads = {key: _works(partial(s3.get_object, Bucket=bucket, Key=key)) for key in keys}
+    archived = {"InvalidObjectState"}
+    reads = {key: _works(partial(s3.get_object, Bucket=bucket, Key=key), failing=archived) for key in keys}
     writes, conditional_writes = {}, {}
     for prefix in prefixes:
         put = partial(s3.put_object, Bucket=bucket, Key=prefix + NEW_KEY, Body=b"")

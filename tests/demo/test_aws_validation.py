@@ -30,7 +30,7 @@ FAILING = ("aws_denied", "aws_expired", "aws_throttled", "aws_broken")
 SIZES = ("member", "empty")
 TOUCHING = ("auth://", "athena://", "permissions://", "tabulator://")
 URIS = [row.example_uri for row in RESOURCES if row.example_uri.startswith(TOUCHING)]
-RAW = "acme-raw-sequencing"
+RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
 CATALOG, DATABASE = "quilt-acme-tabulator", "acme_sequencing"
 ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
 QUERY = "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c001"
@@ -46,7 +46,13 @@ DIRECT: dict[str, list[dict[str, object]]] = {
         {"Bucket": RAW, "Key": "missing"},
         {"Bucket": "acme-imaging-eu", "Key": "README.md"},
     ],
-    "s3:GetObject": [{"Bucket": RAW, "Key": "README.md"}, {"Bucket": RAW, "Key": "missing"}],
+    "s3:ListObjectVersions": [{"Bucket": RESULTS}, {"Bucket": "acme-finance-archive"}],
+    "s3:GetObject": [
+        {"Bucket": RAW, "Key": "README.md"},
+        {"Bucket": RAW, "Key": "README.md", "Range": "bytes=0-3"},
+        {"Bucket": RAW, "Key": "missing"},
+        {"Bucket": RESULTS, "Key": "rnaseq/liver/README.md", "VersionId": "0" * 32},
+    ],
     "s3:PutObject": [{"Bucket": RAW, "Key": key, "Body": b"", "IfMatch": '"0"'} for key in ("README.md", "missing")],
     "glue:GetDatabases": [{}, {"MaxResults": 1}],
     "glue:GetDatabase": [{"Name": DATABASE}, {"Name": "nowhere"}],
@@ -170,7 +176,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("s3:ListObjectsV2", answer(200, OBJECTS % b"<LastModified>today</LastModified>"), "is 'today', not a timestamp"),
     ("s3:HeadObject", answer(200, b"", **{"x-amz-colour": "red"}), "the header x-amz-colour is not in the model"),
     ("s3:HeadObject", answer(200, b"", **{"Last-Modified": "today"}), "is 'today', not a http date"),
-    ("s3:HeadObject", answer(403, b"<Error/>"), "the response to a HEAD has a body"),
+    ("s3:HeadObject", answer(403, b"<Error/>"), "has a body"),
+    ("s3:GetObject", answer(304, b"Not Modified"), "has a body"),
     ("s3:HeadBucket", answer(418, b""), "the status 418 is not documented"),
     ("s3:GetObject", answer(400, S3_ERROR), "has the status 400"),
     ("sts:GetCallerIdentity", answer(200, b"<GetCallerIdentityResponse/>"), "there is no result"),

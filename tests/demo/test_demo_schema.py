@@ -59,6 +59,13 @@ FIELDS: dict[str, tuple[Age, ...]] = {
     "{ bucketConfigs { name tabulatorTables { name config } } }": AGES[3:],
     "{ admin { ssoConfig { text timestamp uploader { name } } } }": AGES[3:],
     "{ bucketConfigs { prefixes } }": AGES[-2:],
+    "{ bucketConfigs { lastIndexed overviewUrl } }": AGES,
+    "{ bucketConfigs { associatedRoles { role { __typename } level } } }": AGES[1:],
+    '{ bucket(name: "b") { title } }': AGES[-2:],
+    '{ bucketAccessCounts(bucket: "b", window: 1) { byExt(groups: 1) { ext } combined { total } } }': AGES[4:],
+    '{ objectAccessCounts(bucket: "b", key: "k", window: 1) { total counts { date value } } }': AGES[4:],
+    '{ package(bucket: "b", name: "a/b") { bucket accessCounts { total } } }': AGES,
+    '{ package(bucket: "b", name: "a/b") { revision { contentsFlatMap(max: 1) } } }': AGES,
     "{ searchObjects { ... on InvalidInput { errors { message } } } }": AGES[1:],
     "{ searchPackages { ... on OperationError { message } } }": AGES[-2:],
     "{ searchPackages { ... on PackagesSearchResultSet { firstPage { cursor } } } }": AGES[1:-1],
@@ -217,6 +224,70 @@ class TestAnswers:
         assert answer["data"] == {"me": None}
         assert answer["errors"][0]["path"] == ["me", "role"]
 
+    def test_the_contents_of_a_revision_are_its_manifest_and_null_above_the_maximum(self, seen_world: World) -> None:
+        query = """query ($max: Int!) { package(bucket: "acme-analysis-results", name: "rnaseq/liver") {
+            revision { hash totalEntries contentsFlatMap(max: $max) ofDefault: contentsFlatMap } } }"""
+        found = post(seen_world, query, MEMBER, max=14).json()["data"]["package"]["revision"]
+        package = quilt3.Package.browse("rnaseq/liver", "s3://acme-analysis-results", found["hash"])
+        assert (
+            found["contentsFlatMap"]
+            == found["ofDefault"]
+            == {
+                path: {
+                    "physicalKey": str(entry.physical_key),
+                    "size": entry.size,
+                    "hash": dict(entry.hash),
+                    "meta": entry._meta,  # noqa: SLF001 - quilt3 has no public name for the whole of it
+                }
+                for path, entry in package.walk()
+            }
+        )
+        assert len(found["ofDefault"]) == found["totalEntries"] == 14
+        found = post(seen_world, query, MEMBER, max=13).json()["data"]["package"]["revision"]
+        assert (found["contentsFlatMap"], found["ofDefault"] is None) == (None, False)
+
+    def test_accesses_are_counted_until_yesterday_for_those_who_see_the_bucket(self, seen_world: World) -> None:
+        query = """query ($bucket: String!) {
+            bucketAccessCounts(bucket: $bucket, window: 7) {
+              byExt(groups: 2) { ext counts { total } } combined { total counts { date value } } }
+            objectAccessCounts(bucket: $bucket, key: "README.md", window: 7) { total }
+            package(bucket: $bucket, name: "rnaseq/liver") { bucket accessCounts(window: 7) { total } } }"""
+        data = post(seen_world, query, MEMBER, bucket="acme-analysis-results").json()["data"]
+        counts = data["bucketAccessCounts"]
+        assert [(one["ext"], one["counts"]["total"]) for one in counts["byExt"]] == [
+            ("html", 155),
+            ("parquet", 90),
+            ("", 90),
+        ]
+        assert (counts["combined"]["total"], len(counts["combined"]["counts"])) == (335, 7)
+        assert counts["combined"]["counts"][-1] == {"date": "2026-01-14T00:00:00+00:00", "value": 67}
+        assert data["objectAccessCounts"] == {"total": 45}
+        assert data["package"] == {"bucket": "acme-analysis-results", "accessCounts": {"total": 60}}
+        hidden = post(seen_world, query, MEMBER, bucket="acme-clinical-trials").json()["data"]
+        assert set(hidden.values()) == {None}
+
+    def test_a_bucket_has_its_roles_and_policies_for_administrators(self, seen_world: World) -> None:
+        query = """{ bucketConfig(name: "acme-raw-sequencing") { lastIndexed
+            associatedRoles {
+              role { ... on ManagedRole { name permissions { role { __typename } } } } level bucket { name } }
+            associatedPolicies { policy { title permissions { policy { title } } } level } } }"""
+        found = post(seen_world, query).json()["data"]["bucketConfig"]
+        assert found["lastIndexed"] == "2025-05-28T04:00:00Z"
+        assert {one["role"]["name"]: one["level"] for one in found["associatedRoles"]} == {
+            "DataPlatform": "READ_WRITE",
+            "Researcher": "READ",
+            "ClinicalOperations": "READ",
+        }
+        assert {one["policy"]["title"]: one["level"] for one in found["associatedPolicies"]} == {
+            "Sequencing": "READ_WRITE",
+            "Sequencing readers": "READ",
+        }
+        assert {one["bucket"]["name"] for one in found["associatedRoles"]} == {"acme-raw-sequencing"}
+        refused = post(seen_world, query, MEMBER).json()
+        assert (refused["data"], len(refused["errors"])) == ({"bucketConfig": None}, 1)
+        bucket = '{ bucket(name: "acme-clinical-trials") { title } }'
+        assert post(seen_world, bucket).json()["data"] == {"bucket": None}  # no role of the administrator includes it
+
     def test_wrong_variables_are_refused(self, seen_world: World) -> None:
         query = "query ($name: String!) { bucketConfig(name: $name) { name } }"
         for given in ({}, {"name": None}, {"name": 3}):
@@ -245,6 +316,17 @@ class TestAges:
             assert "data" not in answer
             config = requests.get(f"{world.url}/config.json", timeout=60).json()
             assert config.get("stackVersion") == ("1.57.0" if age == "2024-12" else None)
+
+    @pytest.mark.parametrize(("world", "is_typed"), [("stack_2023", False), ("stack_2024_06", True)])
+    def test_the_hash_of_a_file_has_its_type_since_2024(self, world: str, is_typed: bool) -> None:  # noqa: FBT001 - a column
+        """The catalog's types changed on 2024-02-08."""
+        with enter_stopped(world) as entered:
+            query = (
+                '{ package(bucket: "acme-analysis-results", name: "rnaseq/atlas") { revision { contentsFlatMap } } }'
+            )
+            [file] = post(entered, query).json()["data"]["package"]["revision"]["contentsFlatMap"].values()
+        value = file["hash"]["value"] if is_typed else file["hash"]
+        assert len(value) == 64
 
     @pytest.mark.parametrize("age", AGES)
     def test_the_account_has_what_a_stack_of_this_age_keeps_in_it(self, age: Age) -> None:

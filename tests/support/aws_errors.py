@@ -28,15 +28,20 @@ STS = {
 }
 S3 = {
     "AccessDenied": {403},
+    "AuthorizationHeaderMalformed": {400},
     "ExpiredToken": {400},
     "InternalError": {500},
     "InvalidAccessKeyId": {403},
+    "InvalidArgument": {400},
+    "InvalidRange": {416},
+    "MethodNotAllowed": {405},
     "NoSuchBucket": {404},
     "NoSuchKey": {404},
+    "NoSuchVersion": {404},
     "PermanentRedirect": {301},
     "PreconditionFailed": {412},
     "SlowDown": {503},
 }
-HEAD = {301, 304, 400, 403, 404, 405, 412, 500, 503}
+HEAD = {301, 304, 400, 403, 404, 405, 412, 416, 500, 503}
 
 SERVICE_ERRORS = {"athena": COMMON, "glue": COMMON, "s3": S3, "sts": STS}

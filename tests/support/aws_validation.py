@@ -88,9 +88,9 @@ def _check_query(model: Any, root: Element) -> Iterator[str]:
 
 def _check_error(service: str, model: Any, response: Mapping[str, Any]) -> Iterator[str]:
     status = response["status_code"]
-    if model.http["method"] == "HEAD":
+    if model.http["method"] == "HEAD" or status == HTTPStatus.NOT_MODIFIED:
         if response["body"]:
-            yield "the response to a HEAD has a body"
+            yield "the response to a HEAD, or a response 304, has a body"
         if status not in HEAD:
             yield f"the status {status} is not documented"
         return

@@ -18,7 +18,7 @@ from moto.iam.models import IAMBackend, iam_backends
 
 # Private, as in moto_gaps.
 from moto.moto_api._internal import mock_random
-from moto.s3.models import s3_backends
+from moto.s3.models import S3Backend, s3_backends
 from moto.sts.models import sts_backends
 
 from quilt_mcp.demo import moto_gaps
@@ -26,7 +26,7 @@ from quilt_mcp.demo.graphql import Age
 from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.demo.moto_gaps.refusals import Behaviour
 from quilt_mcp.demo.packages import store_packages
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Column, Company, Role, Statement, Table, User
+from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Bucket, Column, Company, Role, Statement, Table, User
 
 PARTITION = "aws"
 SERVICES = {"athena", "glue", "iam", "s3", "sts"}
@@ -121,18 +121,37 @@ def _create_buckets(company: Company) -> None:
     for bucket in company.buckets:
         s3 = s3_backends[bucket.account][PARTITION]
         s3.create_bucket(bucket.name, bucket.region).creation_date = datetime.fromisoformat(bucket.created)
-        encryption = "aws:kms" if bucket.kms_key else "AES256"  # S3 encrypts every object since January 2023
+        if bucket.requester_pays:
+            s3.get_bucket(bucket.name).payer = "Requester"
         for key, text in {**bucket.objects, **store_packages(bucket)}.items():
-            checksum = base64.b64encode(zlib.crc32(text.encode()).to_bytes(4, "big")).decode()
-            stored = s3.put_object(
-                bucket.name,
-                key,
-                text.encode(),
-                encryption=encryption,
-                kms_key_id=bucket.kms_key,
-                checksum_value=checksum,
-            )
-            stored.checksum_algorithm = "CRC32"  # AWS SDKs send it by default since January 2025
+            _put(s3, bucket, key, text.encode())
+        if bucket.versions:
+            s3.put_bucket_versioning(bucket.name, "Enabled")
+            _put_versions(s3, bucket)
+
+
+def _put_versions(s3: S3Backend, bucket: Bucket) -> None:
+    for version in bucket.versions:
+        if version.content is None:
+            s3.delete_object(bucket.name, version.key)
+        else:
+            _put(s3, bucket, version.key, version.content, version.storage_class)
+        stored = s3.get_bucket(bucket.name).keys[version.key]
+        stored._version_id = version.id  # noqa: SLF001 - moto draws a random one
+        stored.last_modified = datetime.fromtimestamp(version.stored, UTC).replace(tzinfo=None)
+
+
+def _put(s3: S3Backend, bucket: Bucket, key: str, content: bytes, storage_class: str = "STANDARD") -> None:
+    stored = s3.put_object(
+        bucket.name,
+        key,
+        content,
+        storage_class,
+        encryption="aws:kms" if bucket.kms_key else "AES256",  # S3 encrypts every object since January 2023
+        kms_key_id=bucket.kms_key,
+        checksum_value=base64.b64encode(zlib.crc32(content).to_bytes(4, "big")).decode(),
+    )
+    stored.checksum_algorithm = "CRC32"  # AWS SDKs send it by default since January 2025
 
 
 def _create_databases(company: Company, without: Collection[str]) -> None:
@@ -206,7 +225,7 @@ ROLE_SECONDS = 3600
 JSON = dict[str, object]
 
 S3_ACTIONS = {
-    "LIST": ("s3:ListBucket", "s3:GetBucketLocation"),
+    "LIST": ("s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation"),  # the catalog lists versions too
     "READ": ("s3:GetObject", "s3:GetObjectVersion"),
     "READ_WRITE": ("s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject"),
 }

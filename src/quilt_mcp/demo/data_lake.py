@@ -1,5 +1,6 @@
 """The company's data in S3, in the Glue data catalog with the tables of its databases, and in Athena."""
 
+from quilt_mcp.demo.liver import make_liver
 from quilt_mcp.demo.packages import CREATED
 from quilt_mcp.demo.records import Bucket, Column, Database, Package, Query, Revision, Table, WorkGroup
 
@@ -150,6 +151,7 @@ RAW_PACKAGES = (
         ),
     ),
 )
+LIVER, LIVER_VERSIONS = make_liver()
 RESULT_PACKAGES = (
     Package(
         "rnaseq/atlas",
@@ -159,6 +161,7 @@ RESULT_PACKAGES = (
         "reports/2025-q1",
         (Revision(CREATED - 3600, "First quarter", {"index.html": "reports/2025-q1.html"}, {"quarter": "2025-Q1"}),),
     ),
+    LIVER,
 )
 
 BUCKETS = (
@@ -177,6 +180,8 @@ BUCKETS = (
         packages=RAW_PACKAGES,
         tables={"run_metrics": RUN_METRICS, "sample_sheets": SAMPLE_SHEETS},
         description="Runs of all instruments, as they were measured",
+        last_indexed="2025-05-28T04:00:00Z",
+        reads={"README.md": 6, "runs/250519/samples.tsv": 14, "runs/250519/metrics/lane1.csv": 22},
         tags=("sequencing", "raw"),
     ),
     Bucket(
@@ -190,8 +195,17 @@ BUCKETS = (
             "scratch/jonas/notes.txt": "try k=31\n",
         },
         packages=RESULT_PACKAGES,
+        versions=LIVER_VERSIONS,
         tables={"gene_counts": GENE_COUNTS},
         tags=("rnaseq",),
+        last_indexed="2025-05-27T22:15:00Z",
+        reads={
+            "README.md": 9,
+            "reports/2025-q1.html": 31,
+            "rnaseq/liver/README.md": 8,
+            "rnaseq/liver/counts/liver.parquet": 18,
+            "rnaseq/liver/LICENSE": 1,
+        },
     ),
     Bucket(
         "acme-clinical-trials",
@@ -199,6 +213,7 @@ BUCKETS = (
         "2023-04-03T07:00:00Z",
         {"trial-07/protocol.md": "# Trial 07\n", "trial-11/protocol.md": "# Trial 11\n"},
         description="Protocols and measurements, without names",
+        last_indexed="2025-05-24T03:30:00Z",
     ),
     Bucket(
         "acme-imaging-eu",

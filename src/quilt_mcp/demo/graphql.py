@@ -34,6 +34,7 @@ from graphql import (
     visit,
 )
 
+from quilt_mcp.demo.accesses import count_accesses, count_by_extension
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.packages import describe_package, describe_packages, search, search_more
 from quilt_mcp.demo.records import ACCOUNT_ID, Bucket, Company, Level, Policy, Role, User
@@ -81,6 +82,7 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
         "bucketConfigs": lambda _: [records.bucket(one) for one in viewer.list_bucket_configs()],
         "bucketConfig": lambda _, name: _find(viewer.list_bucket_configs(), name, records.bucket),
         "buckets": lambda _: [records.bucket(one) for one in viewer.list_buckets()],
+        "bucket": lambda _, name: _find(viewer.list_buckets(), name, records.bucket),
         "packages": lambda _, bucket, filter=None: _find(  # noqa: A006 - the schema's name
             viewer.list_buckets(), bucket, lambda one: describe_packages(one, filter)
         ),
@@ -89,6 +91,12 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
         "searchObjects": partial(_search, viewer, "Objects"),
         "searchMorePackages": lambda _, after, size: search_more("Packages", viewer.list_buckets(), after, size),
         "searchMoreObjects": lambda _, after, size: search_more("Objects", viewer.list_buckets(), after, size),
+        "bucketAccessCounts": lambda _, bucket, window: _find(
+            viewer.list_buckets(), bucket, lambda one: _count_bucket(one, window)
+        ),
+        "objectAccessCounts": lambda _, bucket, key, window: _find(
+            viewer.list_buckets(), bucket, lambda one: count_accesses(one.reads.get(key, 0), window)
+        ),
         "roles": lambda _: [records.role(role) for role in company.roles],
         "admin": {
             "user": {"list": lambda _: [records.user(user) for user in company.users]},
@@ -107,6 +115,13 @@ def _search(
     **__: object,
 ) -> JSON:
     return search(kind, viewer.list_buckets(), buckets, searchString)
+
+
+def _count_bucket(bucket: Bucket, window: int) -> JSON:
+    return {
+        "byExt": lambda _, groups=None: count_by_extension(bucket.reads, window, groups),
+        "combined": count_accesses(sum(bucket.reads.values()), window),
+    }
 
 
 def _find_package(buckets: Iterable[Bucket], bucket: str, name: str) -> JSON | None:
@@ -159,7 +174,7 @@ class _Records:
             "__typename": "ManagedRole",
             **known,
             "policies": lambda _: [self.policy(policy) for policy in role.policies],
-            "permissions": lambda _: self._permissions(role.permissions),
+            "permissions": lambda _: self._permissions(role.permissions, {"role": self.role(role)}),
         }
 
     def policy(self, policy: Policy) -> JSON:
@@ -170,12 +185,13 @@ class _Records:
             "title": policy.title,
             "arn": f"arn:aws:iam::{ACCOUNT_ID}:policy/quilt/{self._company.stack_name}/{slug}",
             "managed": policy.managed,
-            "permissions": lambda _: self._permissions(levels),
+            "permissions": lambda _: self._permissions(levels, {"policy": self.policy(policy)}),
         }
 
-    def _permissions(self, levels: Mapping[str, Level]) -> list[JSON]:
+    def _permissions(self, levels: Mapping[str, Level], holder: JSON) -> list[JSON]:
+        """Return the rights in buckets of `holder`, which is a role or a policy."""
         buckets = {bucket.name: bucket for bucket in self._company.buckets}
-        return [{"bucket": self.bucket(buckets[name]), "level": level} for name, level in levels.items()]
+        return [{**holder, "bucket": self.bucket(buckets[name]), "level": level} for name, level in levels.items()]
 
     def bucket(self, bucket: Bucket) -> JSON:
         """Return the value of a BucketConfig or a Bucket. Absent fields are null."""
@@ -185,10 +201,28 @@ class _Records:
             "description": bucket.description,
             "tags": list(bucket.tags),
             "relevanceScore": 0,
+            "lastIndexed": bucket.last_indexed,
             "prefixes": [],
+            "associatedPolicies": lambda _: self._policies(bucket),
+            "associatedRoles": lambda _: self._roles(bucket),
             "collaborators": lambda _: self._collaborators(bucket),
             "tabulatorTables": [{"name": name, "config": config} for name, config in bucket.tables.items()],
         }
+
+    def _policies(self, bucket: Bucket) -> list[JSON]:
+        policies = {policy.title: policy for role in self._company.roles for policy in role.policies if policy.managed}
+        return [
+            {"policy": self.policy(one), "bucket": self.bucket(bucket), "level": one.permissions[bucket.name]}
+            for one in policies.values()
+            if bucket.name in one.permissions
+        ]
+
+    def _roles(self, bucket: Bucket) -> list[JSON]:
+        return [
+            {"role": self.role(one), "bucket": self.bucket(bucket), "level": one.permissions[bucket.name]}
+            for one in self._company.roles
+            if bucket.name in one.permissions
+        ]
 
     def _collaborators(self, bucket: Bucket) -> list[JSON]:
         return [

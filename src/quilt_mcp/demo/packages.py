@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from quilt_mcp.demo.records import Bucket, Package, Revision
+from graphql import GraphQLResolveInfo, get_named_type
+
+from quilt_mcp.demo.accesses import count_accesses
+from quilt_mcp.demo.records import Bucket, Package, Revision, Version
 
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
 POINTERS = ".quilt/named_packages"
@@ -26,11 +29,11 @@ def _make_manifest(bucket: Bucket, revision: Revision) -> Iterator[JSON]:
     if revision.workflow:
         head["workflow"] = {"config": f"s3://{bucket.name}/.quilt/workflows/config.yml", "id": revision.workflow}
     yield head
-    for path, key in sorted(revision.entries.items(), key=lambda entry: entry[0].split("/")):
-        content = bucket.objects[key].encode()
+    for path, place in sorted(revision.entries.items(), key=lambda entry: entry[0].split("/")):
+        content = bucket.read(place)
         yield {
             "logical_key": path,
-            PLACES: [f"s3://{bucket.name}/{key}"],
+            PLACES: [bucket.locate(place)],
             "size": len(content),
             "hash": {"type": "SHA256", "value": hashlib.sha256(content).hexdigest()},
             "meta": {},
@@ -80,10 +83,12 @@ def describe_package(bucket: Bucket, package: Package) -> JSON:
         return _describe_revision(bucket, found) if found else None
 
     return {
+        "bucket": bucket.name,
         "name": package.name,
         "modified": _describe_time(newest[0].created),
         "revisions": {"total": len(newest), "page": page},
         "revision": revision,
+        "accessCounts": lambda _, window: count_accesses(package.reads, window),
     }
 
 
@@ -96,7 +101,7 @@ def _describe_time(seconds: int) -> str:
 
 
 def _describe_revision(bucket: Bucket, revision: Revision) -> JSON:
-    sizes = {path: len(bucket.objects[key]) for path, key in revision.entries.items()}
+    sizes = {path: len(bucket.read(place)) for path, place in revision.entries.items()}
     return {
         "hash": compute_hash(bucket, revision),
         "modified": _describe_time(revision.created),
@@ -109,7 +114,31 @@ def _describe_revision(bucket: Bucket, revision: Revision) -> JSON:
         "totalBytes": float(sum(sizes.values())),
         "dir": lambda _, path: _describe_directory(bucket, revision, path),
         "file": lambda _, path: _describe_file(bucket, revision, path),
+        "contentsFlatMap": lambda info, **given: _describe_contents(info, bucket, revision, **given),
     }
+
+
+def _describe_contents(
+    info: "GraphQLResolveInfo[object]",
+    bucket: Bucket,
+    revision: Revision,
+    max: int | None,  # noqa: A002 - the schema's name
+) -> JSON | None:
+    """Return the map of all files; None above `max`. Before 2024-02-08, the catalog expects a hash without its type."""
+    if max is not None and len(revision.entries) > max:
+        return None
+    is_typed = get_named_type(info.return_type).name == "PackageContentsFlatMap"
+    contents: JSON = {}
+    for path, place in revision.entries.items():
+        content = bucket.read(place)
+        value = hashlib.sha256(content).hexdigest()
+        contents[path] = {
+            "physicalKey": bucket.locate(place),
+            "size": len(content),
+            "hash": {"type": "SHA256", "value": value} if is_typed else value,
+            "meta": {},
+        }
+    return contents
 
 
 def _describe_directory(bucket: Bucket, revision: Revision, path: str) -> JSON | None:
@@ -119,16 +148,16 @@ def _describe_directory(bucket: Bucket, revision: Revision, path: str) -> JSON |
         return None
     names = {start + one.removeprefix(start).partition("/")[0] for one in below}
     children = [_describe_file(bucket, revision, one) or _describe_directory(bucket, revision, one) for one in names]
-    size = float(sum(len(bucket.objects[revision.entries[one]]) for one in below))
+    size = float(sum(len(bucket.read(revision.entries[one])) for one in below))
     return {"__typename": "PackageDir", "path": path, "size": size, "children": children}
 
 
 def _describe_file(bucket: Bucket, revision: Revision, path: str) -> JSON | None:
     if path not in revision.entries:
         return None
-    key = revision.entries[path]
-    size = float(len(bucket.objects[key]))
-    return {"__typename": "PackageFile", "path": path, "size": size, "physicalKey": f"s3://{bucket.name}/{key}"}
+    place = revision.entries[path]
+    size = float(len(bucket.read(place)))
+    return {"__typename": "PackageFile", "path": path, "size": size, "physicalKey": bucket.locate(place)}
 
 
 def search(kind: str, buckets: Iterable[Bucket], asked: Iterable[str] | None, text: str | None) -> JSON:
@@ -176,7 +205,7 @@ def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
                 "bucket": bucket.name,
                 "name": package.name,
                 "hash": compute_hash(bucket, revision),
-                "size": float(sum(len(bucket.objects[key]) for key in revision.entries.values())),
+                "size": float(sum(len(bucket.read(place)) for place in revision.entries.values())),
                 "modified": _describe_time(revision.created),
                 "totalEntriesCount": len(revision.entries),
                 "comment": revision.message,
@@ -186,24 +215,39 @@ def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
 
 
 def _find_entries(bucket: Bucket, revision: Revision, text: str) -> Iterator[JSON]:
-    for path, key in sorted(revision.entries.items()):
-        content = bucket.objects[key]
+    for path, place in sorted(revision.entries.items()):
+        content, key = bucket.read(place), place if isinstance(place, str) else place.key
         matches = {"logicalKey": text in path.lower(), "physicalKey": text in key.lower(), "meta": False}
-        matches["contents"] = text in content.lower()
+        matches["contents"] = text in _read_text(content)
         if any(matches.values()):
-            size, physical_key = float(len(content)), f"s3://{bucket.name}/{key}"
-            yield {"logicalKey": path, "physicalKey": physical_key, "size": size, "matchLocations": matches}
+            size = float(len(content))
+            yield {"logicalKey": path, "physicalKey": bucket.locate(place), "size": size, "matchLocations": matches}
 
 
 def _find_objects(bucket: Bucket, text: str) -> Iterator[JSON]:
-    for key, content in sorted(bucket.objects.items()):
-        if text in key.lower() or text in content.lower():
+    newest: dict[str, str | Version] = {
+        **{key: key for key in bucket.objects},
+        **{one.key: one for one in bucket.versions},
+    }
+    for key, place in sorted(newest.items(), key=lambda item: item[0]):
+        is_deleted = isinstance(place, Version) and place.content is None
+        content = bucket.read(place)
+        if not is_deleted and (text in key.lower() or text in _read_text(content)):
+            made_up = hashlib.md5(key.encode(), usedforsecurity=False).hexdigest()
             yield {
                 "text": text,
                 "bucket": bucket.name,
                 "key": key,
-                "version": hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(),
+                "version": place.id if isinstance(place, Version) else made_up,
                 "size": float(len(content)),
-                "modified": _describe_time(CREATED),
+                "modified": _describe_time(place.stored if isinstance(place, Version) else CREATED),
                 "deleted": False,
             }
+
+
+def _read_text(content: bytes) -> str:
+    """Return a text in lower case; empty for a file that is no text, which Quilt's search does not read here."""
+    try:
+        return content.decode().lower()
+    except UnicodeDecodeError:
+        return ""

@@ -1,8 +1,10 @@
 """The data of a Quilt stack and its AWS account, as plain records."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+from urllib.parse import quote
 
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
@@ -92,29 +94,51 @@ class User:
         return f"{self.name.replace('_', '.')}@acme.example.com"
 
 
+class Version(NamedTuple):
+    """A version of an object in a bucket with versions.
+
+    Attributes:
+        key: the key of the object.
+        stored: when it was stored, in seconds since 1970.
+        content: what it holds; None for a delete marker.
+        storage_class: `GLACIER` and `DEEP_ARCHIVE` must be restored before they can be read.
+    """
+
+    key: str
+    stored: int
+    content: bytes | None
+    storage_class: str = "STANDARD"
+
+    @property
+    def id(self) -> str:
+        """The version ID. Those of S3 have 32 characters too."""
+        return hashlib.sha256(f"{self.key}@{self.stored}".encode()).hexdigest()[:32]
+
+
 class Revision(NamedTuple):
     """A revision of a package.
 
     Attributes:
         created: in seconds since 1970.
         message: its message.
-        entries: for each path in the package, the key of the object in the bucket.
+        entries: for each path in the package, the version of an object, or the key of an object without versions.
         user_meta: its metadata.
         workflow: the id of the workflow that the push passed.
     """
 
     created: int
     message: str | None
-    entries: Mapping[str, str] = {}
+    entries: Mapping[str, str | Version] = {}
     user_meta: Mapping[str, object] | None = None
     workflow: str | None = None
 
 
 class Package(NamedTuple):
-    """A package, with its revisions from the oldest to the newest."""
+    """A package, with its revisions from the oldest to the newest. `reads` is how often it is read on a working day."""
 
     name: str
     revisions: tuple[Revision, ...]
+    reads: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +152,11 @@ class Bucket:
         description: what the catalog says about it.
         tags: its tags in the catalog.
         kms_key: the ARN of the KMS key that encrypts its objects; None for the keys of S3.
-        packages: its packages, of these objects.
+        last_indexed: when the stack has last read the whole bucket for its search; None for never.
+        reads: for some of its keys, how often they are read on a working day.
+        requester_pays: whether other accounts must pay for their requests, and say so in each.
+        packages: its packages, of these objects and versions.
+        versions: what was stored after versioning was enabled, the oldest first; without any, it is not enabled.
     """
 
     name: str
@@ -142,7 +170,21 @@ class Bucket:
     description: str | None = None
     tags: tuple[str, ...] = ()
     kms_key: str | None = None
+    last_indexed: str | None = None
+    reads: Mapping[str, int] = field(default_factory=dict)
+    requester_pays: bool = False
     packages: tuple[Package, ...] = ()
+    versions: tuple[Version, ...] = ()
+
+    def read(self, place: str | Version) -> bytes:
+        """Return the content of an entry of a package."""
+        return self.objects[place].encode() if isinstance(place, str) else place.content or b""
+
+    def locate(self, place: str | Version) -> str:
+        """Return the physical key of an entry of a package, in the form of quilt3."""
+        if isinstance(place, str):
+            return f"s3://{self.name}/{quote(place)}"
+        return f"s3://{self.name}/{quote(place.key)}?versionId={place.id}"
 
 
 class Column(NamedTuple):

@@ -3,6 +3,7 @@
 | request                        | moto                | AWS, and here                                             |
 |--------------------------------|---------------------|-----------------------------------------------------------|
 | not allowed, in Athena or Glue | 403 with XML        | 400 AccessDeniedException, each service with its own text |
+| not allowed, in S3             | "Access Denied"     | the same for a bucket of another account; else the reason |
 | unknown keys, Athena or Glue   | 403 with XML        | 400 UnrecognizedClientException                           |
 | expired keys                   | never               | ExpiredToken; ExpiredTokenException in Athena and Glue    |
 | errors of STS                  | in `Errors/Error`   | in `Error`                                                |
@@ -34,7 +35,8 @@ from urllib.parse import parse_qsl, urlsplit
 from moto.core.exceptions import AccessDeniedError, JsonRESTError
 from moto.iam import access_control
 from moto.iam.access_control import IAMRequest, IAMRequestBase, S3IAMRequest
-from moto.s3.exceptions import S3ClientError
+from moto.s3.exceptions import S3AccessDeniedError, S3ClientError
+from moto.s3.models import s3_backends
 from moto.sts.models import sts_backends
 
 
@@ -45,12 +47,15 @@ class Behaviour:
     Attributes:
         missing_key_status: the response to a request for a missing key by a sender who may list only a prefix, and to a
             conditional put of a missing key by a sender who may not list. AWS documents neither.
+        misdirected_status: the response to a request that is signed for another region than the bucket's: 301, or 400
+            if the name of the host leads to the bucket's region already. Clients follow both.
         admits: whether the account may call an operation of Athena now. It counts the call.
         is_expired: whether an access key has expired. It counts the call with this key.
         empty_page_tokens: whether the last page has an empty page token. Otherwise it has none.
     """
 
     missing_key_status: HTTPStatus = HTTPStatus.FORBIDDEN
+    misdirected_status: HTTPStatus = HTTPStatus.MOVED_PERMANENTLY
     admits: Callable[[str], bool] = lambda _: True
     is_expired: Callable[[str], bool] = lambda _: False
     empty_page_tokens: bool = False
@@ -147,6 +152,8 @@ EXPIRED = "The security token included in the request is expired"
 INVALID = "The security token included in the request is invalid."
 REQUEST_ID = "3f0c6f0e-4c9c-4c0f-9e67-1d2a5b8c7e41"
 PREFIX_KEY = "s3:prefix"
+S3_ARN = "arn:aws:s3:::"
+NO_RESOURCE = frozenset({"*", f"{S3_ARN}*"})
 REASONS: dict[Decision, str] = {
     "denied": "with an explicit deny in an identity-based policy",
     "not allowed": "because no identity-based policy allows the {} action",
@@ -176,13 +183,23 @@ class Sender:
             policies = [ignore_conditions(policy) for policy in policies]
         return decide(policies, self._read_limits(), Access(action, resource, context or {}))
 
-    def explain_refusal(self, action: str, resource: str) -> str | None:
-        """Return why the sender may not do this, as IAM explains it; None if it may."""
-        decision = self.decide(action, resource)
+    @property
+    def account_id(self) -> str:
+        return str(self._key.account_id)
+
+    def explain_refusal(
+        self, action: str, resource: str, context: Mapping[str, str] | None = None, *, quote: str = ""
+    ) -> str | None:
+        """Return why the sender may not do this, as IAM explains it; None if it may.
+
+        `quote` is what the service writes around the resource. Nothing is said about a resource that is no resource.
+        """
+        decision = self.decide(action, resource, context)
         if decision == "allowed":
             return None
         reason = REASONS[decision].format(action)
-        return f"User: {self._key.arn} is not authorized to perform: {action} on resource: {resource} {reason}"
+        of_resource = "" if resource in NO_RESOURCE else f" on resource: {quote}{resource}{quote}"
+        return f"User: {self._key.arn} is not authorized to perform: {action}{of_resource} {reason}"
 
     def _read_limits(self) -> dict[Limit, str]:
         limits: dict[Limit, str] = {}
@@ -264,8 +281,20 @@ class QueryError(AccessDeniedError):
         self.description = f"<ErrorResponse><Error>{error}</Error><RequestId>{REQUEST_ID}</RequestId></ErrorResponse>"
 
 
+def make_s3_refusal(sender: Sender, action: str, arn: str, context: Mapping[str, str] | None = None) -> S3ClientError:
+    """Return the refusal of S3. It has a reason if the bucket is in the sender's account, since 2024."""
+    error = S3AccessDeniedError()
+    owner = s3_backends.bucket_accounts.get(arn.removeprefix(S3_ARN).partition("/")[0], (PARTITION, sender.account_id))
+    if owner == (PARTITION, sender.account_id):
+        error.message = sender.explain_refusal(action, arn, context, quote='"') or error.message
+    return error
+
+
 class StrictS3Request(_StrictRequest, S3IAMRequest):
     """A request to S3."""
+
+    def _refuse(self, resource: str) -> None:
+        raise make_s3_refusal(Sender(self._access_key), self._action, resource, self._read_context())
 
     def _read_context(self) -> Mapping[str, str]:
         """Return the condition keys. A listing without a prefix has no `s3:prefix`."""
