@@ -68,6 +68,7 @@ CALLS: dict[str, dict[str, int]] = {
     "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}": {"stack:packages": 1},
     f"{PACKAGE}{{?revision}}": {"stack:package": 1},
     f"{PACKAGE}/revisions{{?cursor,limit}}": {"stack:packageRevisions": 1},
+    f"{PACKAGE}/changes{{?from,to,cursor,limit}}": {"stack:packageNewest": 1},
     f"{PACKAGE}/contents{{?path,revision,cursor,limit}}": {"stack:packageContents": 1},
     "quilt://search/{query}{?buckets,kind,cursor,limit}": {"stack:searchPackages": 1},
     "metadata://workflows/{bucket}": {"s3:GetObject": 1, **OPENING},

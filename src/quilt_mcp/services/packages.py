@@ -162,6 +162,7 @@ class PackageAnswer(OfPackage, Revision):
         quilt_uri: the URI that Quilt's own tools take.
         python: the lines of Python that install it into the current directory.
         contents: the URI of its files.
+        changes: the URI of what differs from the revision before it.
         revisions: the URI of its revisions.
     """
 
@@ -173,6 +174,7 @@ class PackageAnswer(OfPackage, Revision):
     quilt_uri: str
     python: list[str]
     contents: str
+    changes: str
     revisions: str
 
 
@@ -181,13 +183,15 @@ class _Found(TypedDict):
     revision: Revision | None
 
 
-class _RevisionPage(TypedDict):
+class RevisionPage(TypedDict):
+    """A page of revisions, and their total."""
+
     total: int
     page: list[RevisionRow]
 
 
 class _WithRevisions(TypedDict):
-    revisions: _RevisionPage
+    revisions: RevisionPage
 
 
 class RevisionsAnswer(OfPackage, Paged):
@@ -285,10 +289,10 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     """
     package = join_name(namespace, name)
     caller = current_caller()
-    asked = _resolve(caller, bucket, package, revision or LATEST)
-    found = _ask_package(caller, "package", _Found, bucket, package, revision=asked)
+    asked = resolve_revision(caller, bucket, package, revision or LATEST)
+    found = ask_package(caller, "package", _Found, bucket, package, revision=asked)
     if (read := found["revision"]) is None:
-        raise _make_unknown_revision(bucket, package, asked)
+        raise make_unknown_revision(bucket, package, asked)
     meta, left_out = _cut_meta(read["user_meta"])
     top_hash, base = read["hash"], make_uri(bucket, package)
     return {
@@ -307,6 +311,7 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
             f'quilt3.Package.install("{package}", "s3://{bucket}", top_hash="{top_hash}", dest=".")',
         ],
         "contents": f"{base}/contents?revision={top_hash}",
+        "changes": f"{base}/changes?to={top_hash}" if asked != LATEST else f"{base}/changes",
         "revisions": f"{base}/revisions",
     }
 
@@ -322,7 +327,7 @@ def package_revisions_list(
     caller = current_caller()
     tag = cursors.compute_tag("revisions", caller.login.stack.registry_url, bucket, package)
     number, size = _read_cursor(cursor, tag, limit)
-    found = _read_revisions(caller, bucket, package, number, size)
+    found = read_revisions(caller, bucket, package, number, size)
     return {
         "bucket": bucket,
         "name": package,
@@ -349,11 +354,11 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     """
     package, folder = join_name(namespace, name), _check_path(path)
     caller = current_caller()
-    asked = _resolve(caller, bucket, package, revision or LATEST)
+    asked = resolve_revision(caller, bucket, package, revision or LATEST)
     given = {"revision": asked, "path": folder, "isBelow": bool(folder)}
-    found = _ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
+    found = ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
     if (read := found["revision"]) is None:
-        raise _make_unknown_revision(bucket, package, asked)
+        raise make_unknown_revision(bucket, package, asked)
     directory = read["dir"]
     if folder and directory and not directory["children"]:
         directory = None  # only the root can be empty, so this is how the stack describes what is no folder
@@ -418,7 +423,7 @@ def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: 
         raise
 
 
-def _ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, package: str, **variables: object) -> T:
+def ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, package: str, **variables: object) -> T:
     """Send an operation about a package, and return its complete data."""
     try:
         found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
@@ -439,7 +444,7 @@ def _ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, p
     )
 
 
-def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
+def resolve_revision(caller: "Caller", bucket: str, package: str, revision: str) -> str:
     """Return the whole hash for a short one. Everything else is for the stack to look up.
 
     Raises:
@@ -450,7 +455,7 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
         return revision
     read, number = list[str](), 1
     while len(read) < MOST_REVISIONS:
-        found = _read_revisions(caller, bucket, package, number, REVISIONS_PAGE)
+        found = read_revisions(caller, bucket, package, number, REVISIONS_PAGE)
         read += [revision["hash"] for revision in found["page"]]
         number += 1
         if not found["page"] or len(read) >= found["total"]:
@@ -465,13 +470,13 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
     if not fitting:
         if revision.isdigit():  # a tag: the time of a revision in seconds
             return revision
-        raise _make_unknown_revision(bucket, package, revision)
+        raise make_unknown_revision(bucket, package, revision)
     return fitting[0]
 
 
-def _read_revisions(caller: "Caller", bucket: str, package: str, number: int, size: int) -> _RevisionPage:
+def read_revisions(caller: "Caller", bucket: str, package: str, number: int, size: int) -> RevisionPage:
     given = {"number": number, "size": size}
-    return _ask_package(caller, "packageRevisions", _WithRevisions, bucket, package, **given)["revisions"]
+    return ask_package(caller, "packageRevisions", _WithRevisions, bucket, package, **given)["revisions"]
 
 
 def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, int]:
@@ -570,7 +575,7 @@ def make_uri(bucket: str, package: str) -> str:
     return f"quilt://buckets/{quote(bucket, safe='')}/packages/{quote(package)}"
 
 
-def _make_unknown_revision(bucket: str, package: str, revision: str) -> NotFound:
+def make_unknown_revision(bucket: str, package: str, revision: str) -> NotFound:
     return NotFound(
         f"The package {package} has no revision {revision!a}.",
         details="A revision is `latest`, a top hash, or at least six characters of one of the newest 1000.",
