@@ -79,6 +79,7 @@ def test_the_files_are_small_and_of_many_kinds() -> None:
     assert {path.suffix for path in files} >= {"", ".csv", ".gz", ".ipynb", ".json", ".jsonl", ".md", ".parquet"}
     assert {path.suffix for path in files} >= {".pdf", ".png", ".tsv", ".txt"}
     assert max(path.stat().st_size for path in files) < MOST_BYTES
+    assert len(gzip.decompress((FILES / "2/logs/align.log.gz").read_bytes())) > 20_000
     lines = (FILES / "3/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     assert {type(json.loads(line)) for line in lines} == {dict}
     for path in (one for one in files if one.suffix in {".csv", ".tsv"}):

@@ -113,11 +113,12 @@ def _write_pdf() -> bytes:
 
 
 def _make_log() -> bytes:
-    return b"".join(
-        b"2025-05-12T0%d:%02d:00Z INFO  L%02d aligned %d reads\n"
-        % (8 + number // 6, number % 6 * 10, number % 5 + 1, 800_000 * number)
-        for number in range(1, 31)
-    )
+    """Return a log that is too long for one page of text, and is small when it is compressed."""
+    lines = [
+        f"2025-05-12T{8 + at // 60:02}:{at % 60:02}:00Z INFO  L{at % 5 + 1:02} aligned {80_000 * at} reads\n"
+        for at in range(1, 721)
+    ]
+    return "".join(lines).encode()
 
 
 def make_files() -> Iterator[tuple[str, bytes]]:

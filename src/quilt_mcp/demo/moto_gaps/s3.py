@@ -81,6 +81,7 @@ FOREIGN_KEY = (
 """What KMS says about a key of another account."""
 MAX_KEYS = 1000
 LIST_BUCKET = "s3:ListBucket"
+LISTS = frozenset({"ListBucket", "ListBucketVersions"})
 MAX_BUCKETS = 10_000
 INTERNAL_HEADER = "x-amz-sdk-checksum-algorithm"  # moto's own. S3 does not send it.
 _Stored = FakeKey | FakeDeleteMarker
@@ -207,7 +208,7 @@ class S3Answers(Behaving, S3Response):
         self, bucket_name: str | None = None, key_name: str | None = None
     ) -> None:
         super()._authenticate_and_authorize_s3_action(bucket_name, key_name)
-        if bucket_name:
+        if key_name or (self.method == "GET" and self.data["Action"] in LISTS):  # HeadBucket cannot say who pays
             self._require_payer()
 
     def _set_action(self, action_resource_type: str, method: str, querystring: dict[str, Any]) -> None:
