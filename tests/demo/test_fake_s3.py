@@ -260,6 +260,10 @@ def test_lists_have_folders_and_pages(s3: Any) -> None:
     found = s3.list_objects_v2(Bucket=RAW, Prefix="many/", MaxKeys=5000)
     assert (found["KeyCount"], found["MaxKeys"], found["IsTruncated"]) == (1000, 1000, True)
     assert s3.list_objects_v2(Bucket=RAW, MaxKeys=0)["KeyCount"] == 0
+    full = s3.list_objects_v2(Bucket=RAW, Prefix="many/000", MaxKeys=10)
+    assert (full["KeyCount"], full["IsTruncated"]) == (10, False)
+    folders = s3.list_objects_v2(Bucket=RAW, Delimiter="/")["CommonPrefixes"]
+    assert [one["Prefix"] for one in folders] == [".quilt/", "instruments/", "many/", "runs/"]
 
 
 def test_lists_of_versions_have_pages_and_say_which_is_the_latest(s3: Any) -> None:
