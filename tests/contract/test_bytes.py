@@ -17,7 +17,7 @@ from quilt_mcp.server import create_server, find_domains
 from quilt_mcp.services import resources as quilt
 from quilt_mcp.workflows import resources as workflows
 
-TOOLS, DESCRIPTION, DISCOVERY = 105, 26, 238
+TOOLS, DESCRIPTION, DISCOVERY = 105, 26, 250
 """The most bytes for each resource, so that there is room for the next one: of tools/list without those that analyse
 code, of the description of the reading tool, and of the discovery of the Quilt part."""
 QUILT = {row["category"] for row in (*quilt.RESOURCES, *workflows.RESOURCES)}

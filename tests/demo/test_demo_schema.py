@@ -82,7 +82,8 @@ def read_operations(file: Path) -> dict[str, str]:
 
 OURS = ours.read_operations()
 AT_AGES: dict[tuple[Age, ...], str] = {
-    AGES: "known stackBucketNames bucketConfigTitles packages package packageRevisions packageContents",
+    AGES: "known stackBucketNames bucketConfigTitles packages package packageRevisions packageContents packageNewest "
+    "packageChanges",
     AGES[1:]: "rolesList searchMorePackagesUntil2025 searchMoreObjects",
     AGES[2:]: "me meWithoutRole usersList",
     AGES[3:]: "tabulatorBuckets bucketTabulatorTablesList ssoConfigGet",

@@ -69,7 +69,7 @@ class ChangeRow(TypedDict):
         change: "added", "removed" or "modified".
         what: of a modified file, what differs: "content" (its hash), "size", "physical_key" (its place) and "metadata".
         size: its size in bytes in the newer revision; null if it is not there, or the stack does not say.
-        size_before: the same in the older revision.
+        size_before: its size in bytes in the older revision; null if it is not there, or the stack does not say.
         physical_key: where it is in the newer revision, or in the older one if it was removed; null if the stack does
             not say.
     """
@@ -86,7 +86,9 @@ class MetadataChanges(TypedDict):
     """The keys of metadata that differ, at the top level: at most 50 of each kind.
 
     Attributes:
-        added, removed, modified: the keys, sorted.
+        added: the keys that only the newer revision has, sorted.
+        removed: the keys that only the older revision has, sorted.
+        modified: the keys with other values, sorted.
         truncated: whether there are more.
     """
 
@@ -102,7 +104,9 @@ class ChangesAnswer(OfPackage):
     Attributes:
         older: the revision that is compared; null if there is none before the newer one: then all files are added.
         newer: the revision that it is compared with.
-        added, removed, modified: the number of such files; null if the files are not compared.
+        added: the number of files that only the newer revision has; null if the files are not compared.
+        removed: the number of files that only the older revision has; null if the files are not compared.
+        modified: the number of files that differ; null if the files are not compared.
         metadata: what differs in the metadata of the package.
         changes: the files of this page, by path; null if the files are not compared.
         count: the total of all pages; null if the files are not compared.
