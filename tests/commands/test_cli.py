@@ -181,7 +181,7 @@ def test_without_docstrings_the_error_names_the_option() -> None:
 def test_without_a_library_of_the_demo_the_error_names_the_extra(library: str) -> None:
     code = f"import sys; sys.modules[{library!r}] = None; from quilt_mcp.commands.cli import main; "
     found = start(sys.executable, "-c", code + "main(['doctor'])")
-    assert "demo world    not installed; install the extra `demo`" in found.stdout
+    assert "demo world not installed; install the extra `demo`" in " ".join(found.stdout.split())
     found = start(sys.executable, "-c", code + "sys.exit(main(['get', '--demo']))")
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("quilt-mcp: The demo world is not installed: install the extra `demo`: `")
