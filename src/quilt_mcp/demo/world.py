@@ -5,7 +5,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
@@ -159,7 +159,7 @@ class World:
     """
 
     name: str
-    company: Company
+    company: Company = field(repr=False)  # with the content of all files
     user: User | None
     stack: FakeStack
     account: Account
