@@ -89,7 +89,10 @@ async def test_large_revisions_are_not_compared_and_the_answer_says_how(
     answer_queries(monkeypatch, {"packageNewest": {"data": {"package": {"revisions": {"page": page}}}}})
     found = await read(f"{PACKAGE}/changes")
     assert [found[key] for key in ("added", "removed", "modified", "changes", "count", "next_cursor")] == [None] * 6
-    assert found["not_compared"] == "A revision has more than 5,000 files."
+    assert found["not_compared"] == (
+        "The Quilt stack does not list all files of both revisions. "
+        "A revision has more than 5,000 files, or its manifest cannot be read."
+    )
     assert found["metadata"]["added"] == ["a"]
     assert 'top_hash="' + "b" * 64 in found["python"][2]
 

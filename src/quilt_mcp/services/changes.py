@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 MAX_FILES = 5000
 """Revisions with more files are not compared: the stack sends each as one map."""
+NOT_COMPARED = (
+    "The Quilt stack does not list all files of both revisions. A revision has more than "
+    f"{MAX_FILES:,} files, or its manifest cannot be read."
+)
 PARTS = {"hash": "content", "size": "size", "physicalKey": "physical_key", "meta": "metadata"}
 """What can differ about a file: how the stack calls it, and how the answer does."""
 
@@ -162,7 +166,7 @@ def package_changes_get(  # noqa: PLR0917 - the parameters of the URI
         "changes": page.rows if is_whole else None,
         "count": page.total if is_whole else None,
         "next_cursor": page.next_cursor,
-        "not_compared": None if is_whole else f"A revision has more than {MAX_FILES:,} files.",
+        "not_compared": None if is_whole else NOT_COMPARED,
         "python": _write_python(bucket, package, before["hash"] if before else None, after["hash"]),
     }
 
