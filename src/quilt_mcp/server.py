@@ -183,6 +183,7 @@ def create_manager(app: App, domains: Iterable[Domain] | None = None) -> Resourc
         run=lambda row, call: run(cast("Pool", row.get("pool") or pools.get(row["category"], "local")), call),
         diagnosis=DIAGNOSIS,
         documents=[] if settings.view == "off" else [make_page(registry.values())],
+        translations=[domain.translate for domain in domains],
     )
 
 

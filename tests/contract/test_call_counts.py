@@ -66,6 +66,12 @@ CALLS: dict[str, dict[str, int]] = {
     },
     "quilt://buckets{?cursor,limit}": {"stack:bucketTitles": 1},
     "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}": {"stack:packages": 1},
+    "quilt://buckets/{bucket}/objects{?prefix,cursor,limit}": {"s3:ListObjectsV2": 1, **OPENING},
+    "quilt://buckets/{bucket}/object{?key,version,cursor,limit}": {
+        "s3:GetObject": 1,
+        "s3:ListObjectVersions": 1,
+        **OPENING,
+    },
     f"{PACKAGE}{{?revision}}": {"stack:package": 1},
     f"{PACKAGE}/revisions{{?cursor,limit}}": {"stack:packageRevisions": 1},
     f"{PACKAGE}/changes{{?from,to,cursor,limit}}": {"stack:packageNewest": 1},

@@ -343,7 +343,7 @@ async def test_an_answer_that_is_too_long_in_bytes_is_refused(text: str, size: i
     manager = manager_of(lambda: {"text": text}, uri="shop://hats", max_bytes=100)
     answer = await manager.respond("shop://hats", surface="test")
     assert (answer["error"], answer["message"]) == ("ResourceExecutionError", "The answer is too long to send.")
-    assert answer["details"] == f"{size} bytes of JSON; the maximum is 100."
+    assert answer["details"] == f"{size} bytes; the maximum is 100."
     fitting = manager_of(lambda: {"text": text}, uri="shop://hats", max_bytes=size)
     assert (await fitting.respond("shop://hats", surface="test"))["success"]
 

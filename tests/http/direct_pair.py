@@ -30,7 +30,7 @@ from tests.support.settings import Settings
 from tests.support.toys import toy
 from tests.support.waiting import SECONDS
 
-DATA: dict[str, dict[Any, Any]] = {
+DATA: dict[str, Any] = {
     "plain": {"a": 1, "b": [1, 2, {"c": None}]},
     "texts": {"\u00e4": "\u00f6\u20ac\U0001f600", "x": '\u2028\x7f\x00\x1f\\"/', "e": "1e5, 2E-7", "<": "</script>&"},
     "floats": {"f": [1e16, 1e-7, 1.5, 0.1, 1e22, -0.0, 1e300, 5e-324, 1.2345678901234568e17, 1e15, 1e-4, 1e-5]},
@@ -46,6 +46,8 @@ DATA: dict[str, dict[Any, Any]] = {
     "surrogates": {"s": "\ud800x", "\udfff": 1},
     "nan": {"a": float("nan")},
     "date": {"a": date(2020, 1, 1)},
+    "picture": answers.ServiceResult({"a": 1}, answers.Attachment(b"\x89PNG\xff\0", "image/png"), ttl_seconds=60),
+    "bytes": answers.ServiceResult({"\u00e4": "\ud800"}, answers.Attachment(bytes(range(256)), "application/zip")),
 }
 FAILURES: dict[str, Exception] = {
     "refused": NotSignedIn("no"),
@@ -65,8 +67,8 @@ _IDS = re.compile(r"correlation id [0-9a-f]{12}|correlation_id=[0-9a-f]{12}|\bms
 _WAITING = re.compile(r"\b(retry-after|retry_after_seconds\"?:|in) \d+", re.IGNORECASE)
 
 
-def _answer_with(data: dict[Any, Any]) -> Callable[[], Any]:
-    async def answer() -> dict[Any, Any]:
+def _answer_with(data: Any) -> Callable[[], Any]:
+    async def answer() -> Any:
         return data
 
     return answer

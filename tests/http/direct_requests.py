@@ -13,12 +13,12 @@ OLDER = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 URIS = (
     *(f"t://{name}" for name in ("plain", "texts", "floats", "integers", "nulls", "empty", "rows", "keys", "nested")),
     *(f"t://{name}" for name in ("surrogates", "nan", "date", "refused", "missing", "away", "bug", "thread", "deep")),
-    *("t://inner_keys", "t://levels"),
+    *("t://picture", "t://bytes", "t://inner_keys", "t://levels"),
     *("t://echo/abc", "t://echo/a%20b", "t://echo/x?b=1", 't://echo/"\\', "t://echo/", "t://echo/{a}", "t://echo/.."),
     *("t://none", "t://plain#", "t://plain?x=1", "t:plain", "T://plain", "x://y", "info://self", "ui://x", ""),
     *("t://pl\u00e4in", "t://plain ", "t://\x00", "t://" + "a" * 2001, "=?base64?dDovL3BsYWlu?="),
 )
-GOOD = URIS[:18]
+GOOD = URIS[:20]
 IDS: tuple[Any, ...] = (
     *(0, -1, 2**53, 2**53 - 1, 2**64, 10**30, 1.0, 1.5, True, None, [], {}),
     *("1", "", "\u00fc", 'a"b\\', "\x7f", "x" * 300),

@@ -11,6 +11,7 @@ from tests.support.answer_types import (
     describe_fields,
     find_answer_type,
     find_classes,
+    list_answers,
     list_bases,
     make_schema,
 )
@@ -52,8 +53,8 @@ class AnswerPages:
         return f"[{cls.__name__}]({file}#{cls.__name__.lower()})"
 
     def link_answer(self, row: ResourceDefinition, *, on: str = "") -> str:
-        """Return a link to the description of a resource's answer."""
-        return self.link(find_answer_type(row), on=on)
+        """Return a link to the description of a resource's answer, or to each of its forms."""
+        return " or ".join(self.link(answer, on=on) for answer in list_answers(row))
 
     def write(self) -> dict[Path, str]:
         """Return the text of each page."""
@@ -102,8 +103,10 @@ def _name_type(schema: JSONObject, links: Mapping[str, str]) -> str:
         case {"type": "object", "additionalProperties": dict(values)}:
             keys = f" by {_name_type(schema['propertyNames'], links)}" if "propertyNames" in schema else ""
             name = f"object of {_name_part(values, links)}{keys}"
+        case {"type": kind}:
+            name = str(kind)
         case _:
-            name = str(schema["type"])
+            name = "any value"
     return name
 
 

@@ -6,22 +6,28 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeGuard, get_args, get_type_hints
+from typing import Any, TypeGuard, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import is_typeddict
 
-from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.answers import JSONObject, ServiceResult
 from quilt_mcp.core.registry import ResourceDefinition
 
 
-def find_answer_type(row: ResourceDefinition) -> type[Any]:
-    """Return the class that a service function returns."""
-    answer: type[Any] = get_type_hints(row["service_function"])["return"]
-    return answer
+def find_answer_type(row: ResourceDefinition) -> Any:
+    """Return the type of the data that a service function returns: a class, or a union of classes."""
+    answer = get_type_hints(row["service_function"])["return"]
+    return get_args(answer)[0] if get_origin(answer) is ServiceResult else answer
 
 
-def make_schema(answer: type[Any]) -> JSONObject:
+def list_answers(row: ResourceDefinition) -> list[type[Any]]:
+    """Return the classes of which a service function returns one."""
+    answer = find_answer_type(row)
+    return [answer] if isinstance(answer, type) or is_typeddict(answer) else list(get_args(answer))
+
+
+def make_schema(answer: Any) -> JSONObject:
     """Return the schema of an answer. An object has no other fields than those of its type."""
     schema = TypeAdapter(answer).json_schema(mode="serialization")
     for part in _list_objects(schema):

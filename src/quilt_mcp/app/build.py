@@ -15,7 +15,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FILE = "commit.txt"
 """Written beside this module by src/build_commit.py, when a wheel is built."""
 PACKAGE = Path(__file__).resolve().parents[1]
-EXTRAS = {"analysis": "crosshair", "demo": "moto", "postgres": "psycopg", "valkey": "redis"}
+EXTRAS = {"analysis": "crosshair", "demo": "moto", "postgres": "psycopg", "preview": "pypdf", "valkey": "redis"}
 """A module of each extra."""
 UV_CACHES = {"archive-v0", "builds-v0", "environments-v2"}
 """Directories in uv's cache from which uvx runs commands."""

@@ -1,12 +1,14 @@
 """The answers of `get_resource`: data, an error, or the list of resources. Fields are attributes and items."""
 
+import base64
 import json
 import marshal
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, Generic, Literal, TypeVar, overload
 
 import orjson
 import pydantic_core
@@ -122,6 +124,39 @@ class DictAccessibleModel(BaseModel):
         return getattr(self, key) if key in self else default
 
 
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Bytes that belong to an answer, such as a picture. Its data can say what they are, and never contain them.
+
+    `resources/read` sends them as a second content, a blob; the tool as a block of its own.
+    """
+
+    content: bytes
+    mime_type: str
+
+    def encode(self) -> str:
+        """Return the bytes in base64, as both surfaces send them."""
+        return base64.b64encode(self.content).decode()
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceResult(Generic[T]):
+    """What a service function returns whose answer is more than its data.
+
+    Attributes:
+        data: a JSON object.
+        attachment: bytes that belong to it.
+        ttl_seconds: how long a client may keep this answer; None for as long as the definition says.
+    """
+
+    data: T
+    attachment: Attachment | None = None
+    ttl_seconds: int | None = None
+
+
 _LEFT_OUT = frozenset({"requires_sign_in"})
 
 
@@ -161,6 +196,9 @@ class GetResourceSuccess(DictAccessibleModel):
     ttl_ms: int = Field(default=0, exclude=True, description="How long a client may keep it; not part of the body.")
     cache_scope: Literal["public", "private"] = Field(
         default="private", exclude=True, description="Whose caches may keep it; not part of the body."
+    )
+    attachment: Attachment | None = Field(
+        default=None, exclude=True, description="Bytes that belong to the answer; not part of the body."
     )
 
     @cached_property

@@ -17,7 +17,14 @@ from anyio import to_thread
 from pydantic import BaseModel
 
 from quilt_mcp.core import errors, uris
-from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSuccess, JSONObject, ResourceMetadata
+from quilt_mcp.core.answers import (
+    Document,
+    GetResourceError,
+    GetResourceSuccess,
+    JSONObject,
+    ResourceMetadata,
+    ServiceResult,
+)
 from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex
 from quilt_mcp.core.tracing import Read, Reads, milliseconds_since
 
@@ -63,6 +70,7 @@ class ResourceManager:
         max_bytes: maximum size of the data of one answer, in bytes of JSON.
         diagnosis: an action to suggest for every execution error that does not suggest a specific one.
         documents: texts that `resources/read` returns beside the resources, such as a page for MCP Apps.
+        translations: read addresses of other schemes as URIs of this server.
 
     Attributes:
         registry, around, admit: as given.
@@ -82,6 +90,7 @@ class ResourceManager:
         max_bytes: int = DEFAULT_MAX_BYTES,
         diagnosis: str | None = None,
         documents: Iterable[Document] = (),
+        translations: Iterable[uris.Translate] = (),
     ) -> None:
         self.registry, self.reads = registry, Reads()
         self._index = UriIndex(registry)
@@ -93,6 +102,7 @@ class ResourceManager:
         self._diagnosis = diagnosis
         self.documents = {one.uri: one for one in documents}
         self._discovery = _discovery_data(registry)
+        self._translations = tuple(translations)
 
     async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
         """Return the resources of each category, sorted by URI. Computed once."""
@@ -143,7 +153,7 @@ class ResourceManager:
         The list is empty for unknown variables and if the values cannot be listed now; a read reports why.
         """
         definition = self.registry.get(template)
-        if definition is None or not prefix.isprintable() or variable not in definition.get("values", {}):
+        if definition is None or not uris.is_text(prefix) or variable not in definition.get("values", {}):
             return []
         try:
             with self.around(), anyio.fail_after(self._deadline):
@@ -163,13 +173,16 @@ class ResourceManager:
         if read.surface == "resource" and (document := self.documents.get(uri)):
             read.uri, read.lookup = uri, "static"
             return document
-        match = self._find(uri)
+        address = self._translate(uri)
+        match = self._find(address.uri)
         definition = match.definition
         read.uri, read.lookup = definition["uri"], "template" if match.values else "static"
         parameters = await self._parameters(match)
         started, result = time.perf_counter(), None
         try:
             async with asyncio.timeout(self._deadline) as limit:
+                if address.check:
+                    await self._run(definition, address.check)
                 result = await self._run(definition, partial(definition["service_function"], **parameters))
         except TimeoutError as error:
             if not limit.expired():  # it is one of the service function
@@ -181,16 +194,25 @@ class ResourceManager:
             raise
         finally:
             read.service_ms = milliseconds_since(started)
-        data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
+        sent = result if isinstance(result, ServiceResult) else ServiceResult(result)
+        data = sent.data.model_dump(mode="json") if isinstance(sent.data, BaseModel) else sent.data
         if not isinstance(data, dict):
             raise TypeError(f"{definition['uri']}: a service function must return an object, not {type(data).__name__}")
         return GetResourceSuccess(
-            uri=uri,
+            uri=address.uri,
             resource_name=definition["name"],
             data=data,
-            ttl_ms=0 if read.failed else 1000 * definition.get("ttl_seconds", 0),
+            ttl_ms=0 if read.failed else 1000 * (sent.ttl_seconds or definition.get("ttl_seconds", 0)),
+            attachment=sent.attachment,
             cache_scope="public" if definition.get("shared") else "private",
         )
+
+    def _translate(self, uri: str) -> uris.Address:
+        if uri.partition(":")[0] not in self._discovery:
+            for translate in self._translations:
+                if (address := translate(uri)) is not None:
+                    return address
+        return uris.Address(uri)
 
     def _find(self, uri: str) -> Match:
         encoded = uris.encode_text(uri, self.registry)
@@ -224,10 +246,11 @@ class ResourceManager:
             size = len(answer.data_json.encode())
         except UnicodeEncodeError:
             data = json.loads(uris.replace_surrogates(answer.data_json), object_pairs_hook=_keep_all)
-            answer = GetResourceSuccess(uri=answer.uri, resource_name=answer.resource_name, data=data)
+            answer = GetResourceSuccess.model_validate(dict(answer) | {"data": data})
             size = len(answer.data_json.encode())
+        size += len(answer.attachment.content) if answer.attachment else 0
         if size > self._max_bytes:
-            details = f"{size} bytes of JSON; the maximum is {self._max_bytes}."
+            details = f"{size} bytes; the maximum is {self._max_bytes}."
             actions = ["Read it in parts, if its URI takes a limit.", "Read a narrower resource.", errors.DISCOVER]
             message = "The answer is too long to send."
             raise errors.ResourceExecutionError(message, details=details, suggested_actions=actions)

@@ -19,7 +19,7 @@ VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ResourceDefinition(TypedDict):
-    """One resource: its ten keys, and seven that only some resources have."""
+    """One resource: its ten keys, and eight that only some resources have."""
 
     uri: str
     """The URI, with {variables} if it is a template."""
@@ -45,7 +45,9 @@ class ResourceDefinition(TypedDict):
     values: NotRequired[Mapping[str, Values]]
     """From variable to the function that lists existing values, for completion, examples and advice."""
     free_text: NotRequired[Collection[str]]
-    """The variables that can have any printable text as their value."""
+    """The variables that can have any text without control characters as their value."""
+    keys: NotRequired[Collection[str]]
+    """The variables that are a path or a key of stored data: any text of at most 1,024 bytes."""
     ttl_seconds: NotRequired[int]
     """How long a client may keep an answer; without it, not at all."""
     shared: NotRequired[bool]
@@ -87,6 +89,7 @@ def define(
     parameter_mapping: Mapping[str, str] | None = None,
     values: Mapping[str, Values] | None = None,
     free_text: Collection[str] = (),
+    keys: Collection[str] = (),
     ttl_seconds: int = 0,
     shared: bool = False,
     parameters: Collection[str] = (),
@@ -104,7 +107,8 @@ def define(
         parameter_mapping: from variable to parameter, where their names differ.
         values: from variable to a function that lists existing values. A template without optional parameters needs
             one for each variable: the first value is its example.
-        free_text: the variables that can have any printable text as their value.
+        free_text: the variables that can have any text without control characters as their value.
+        keys: the variables that are a path or a key of stored data: any text of at most 1,024 bytes.
         ttl_seconds: how long a client may keep an answer. Only for what changes with the server's version or
             configuration: nobody tells the client that an answer is out of date.
         shared: whether every caller gets the same answer.
@@ -131,8 +135,10 @@ def define(
         definition["requires_sign_in"] = True
     if values:
         definition["values"] = values
-    if free_text:
-        definition["free_text"] = frozenset(free_text)
+    if free_text or keys:
+        definition["free_text"] = frozenset((*free_text, *keys))
+    if keys:
+        definition["keys"] = frozenset(keys)
     if ttl_seconds:
         definition["ttl_seconds"] = ttl_seconds
     if shared:

@@ -15,7 +15,17 @@ from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp.shared.exceptions import MCPError
-from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateReference, TextContent, ToolAnnotations
+from mcp_types import (
+    BlobResourceContents,
+    CompletionArgument,
+    CompletionContext,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceTemplateReference,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import AnyUrl, ConfigDict, SkipValidation
 
 from quilt_mcp.core.answers import MIME_TYPE, Document, GetResourceError, GetResourceSuccess, JSONObject
@@ -89,23 +99,27 @@ class ManagedResource(Resource):
             raise ResourceRefused(response)
         meta = response.meta if isinstance(response, Document) else None
         contents = [ResourceContent(response.data_json, mime_type=response.mime_type, meta=meta)]
-        return CacheableResourceResult(contents, ttl_ms=response.ttl_ms, cache_scope=response.cache_scope)
+        if one := response.attachment:
+            contents.append(ResourceContent(one.content, mime_type=one.mime_type))
+        return CacheableResourceResult(contents, response)
 
 
 class CacheableResourceResult(ResourceResult):
-    """The result of a read that says how long a client may keep it, and whether others may use it."""
+    """The result of a read that says how long a client may keep it, and whether others may use it.
 
+    Its contents have the URI of the resource, also if the client asked for another address of it.
+    """
+
+    uri: str = ""
     ttl_ms: int = 0
     cache_scope: Literal["public", "private"] = "private"
 
-    def __init__(
-        self, contents: list[ResourceContent], *, ttl_ms: int, cache_scope: Literal["public", "private"]
-    ) -> None:
+    def __init__(self, contents: list[ResourceContent], answer: GetResourceSuccess) -> None:
         super().__init__(contents)
-        self.ttl_ms, self.cache_scope = ttl_ms, cache_scope
+        self.uri, self.ttl_ms, self.cache_scope = answer.uri, answer.ttl_ms, answer.cache_scope
 
     def to_mcp_result(self, uri: AnyUrl | str) -> mcp_types.ReadResourceResult:
-        result = super().to_mcp_result(uri)
+        result = super().to_mcp_result(self.uri or uri)
         return result.model_copy(update={"ttl_ms": self.ttl_ms, "cache_scope": self.cache_scope})
 
 
@@ -153,10 +167,22 @@ class GetResourceTool(Tool):
 
 def make_tool_result(response: GetResourceSuccess | GetResourceError, *, has_schema: bool = True) -> ToolResult:
     """Return the result of a tool call. Only a tool with the schema of the body has structured content."""
-    text = TextContent(type="text", text=response.body_json())
     body = response.body() if has_schema else None
+    content = [TextContent(type="text", text=response.body_json()), *make_attachment_blocks(response)]
     # The constructor would validate the whole body twice. The text was written from the same body.
-    return ToolResult.model_construct(content=[text], structured_content=body, meta=None, is_error=not response.success)
+    return ToolResult.model_construct(
+        content=content, structured_content=body, meta=None, is_error=not response.success
+    )
+
+
+def make_attachment_blocks(response: GetResourceSuccess | GetResourceError) -> list[ContentBlock]:
+    """Return the blocks that a tool's result has after its text: a picture as such, other bytes as a resource."""
+    if isinstance(response, GetResourceError) or (one := response.attachment) is None:
+        return []
+    if one.mime_type.startswith("image/"):
+        return [ImageContent(type="image", data=one.encode(), mime_type=one.mime_type)]
+    contents = BlobResourceContents(uri=response.uri, blob=one.encode(), mime_type=one.mime_type)
+    return [EmbeddedResource(type="resource", resource=contents)]
 
 
 def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:

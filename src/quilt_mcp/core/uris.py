@@ -3,16 +3,17 @@
 import re
 import string
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from heapq import nlargest
+from typing import NamedTuple
 from urllib.parse import quote as percent_encode
 from urllib.parse import unquote
 
 from quilt_mcp.core.errors import DISCOVER, InvalidTemplateVariable, InvalidURI, MissingTemplateVariable
 from quilt_mcp.core.registry import VARIABLE_SEGMENT, ResourceDefinition, path_of, path_variables
 
-MAX_LENGTH = 1024
+MAX_LENGTH = 2048
 MAX_ENCODED = 12 * MAX_LENGTH  # a character has at most four bytes, and each is sent as three characters
 _SHOWN = 80
 _COMPARED = 128
@@ -20,7 +21,30 @@ _LIKENESS = 0.7
 _SHORTENED = 0.85
 VALUE_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
 MAX_TEXT = 512
+MAX_KEY_BYTES = 1024
+"""The longest path or key that object stores allow."""
+_UNUSABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters and surrogates: no text that people write contains them."""
+_NAME_FORM = "1-128 characters of A-Z a-z 0-9 . _ ~ -"
+_TEXT_FORM = f"1-{MAX_TEXT} characters without control characters"
+_KEY_FORM = f"a path or a key of 1-{MAX_KEY_BYTES:,} bytes in UTF-8"
 _EXAMPLES = 5
+
+
+class Address(NamedTuple):
+    """What an address of another kind means, such as that of a page.
+
+    Attributes:
+        uri: the URI of this server.
+        check: raises a ResourceFailure if the caller may not use the address. It may wait for other systems.
+    """
+
+    uri: str
+    check: Callable[[], None] | None = None
+
+
+Translate = Callable[[str], Address | None]
+"""Returns what an address means; None if it is of no kind that it knows. It may raise a ResourceFailure."""
 
 
 def replace_surrogates(text: str) -> str:
@@ -81,7 +105,7 @@ def _encode_free_text(uri: str, known: Mapping[str, ResourceDefinition]) -> list
         start, _, variable = path_of(pattern).rpartition("{")
         if variable.removesuffix("}") in definition.get("free_text", ()) and uri.startswith(start):
             text = unquote(uri.removeprefix(start))
-            if text and _is_text(text):
+            if text and is_text(text):
                 meant = start + percent_encode(text, safe="")
                 return [meant] if meant != uri else []
     return []
@@ -145,26 +169,44 @@ def decode_value(definition: ResourceDefinition, variable: str, raw: str) -> str
     Raises:
         MissingTemplateVariable: it is empty, or the {variable} itself, and is not optional.
         InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is "." or "..". Free text can be
-            any 1-512 printable characters.
+            any 1-512 characters but control characters, and a path or key everything that an object store can hold.
     """
-    free_text = variable in definition.get("free_text", ())
-    value = unquote(raw)  # once; broken encodings leave a % or U+FFFD, which no value can contain
+    try:
+        value = unquote(raw, errors="strict")  # once
+    except UnicodeDecodeError:
+        value = None
     if value in ("", f"{{{variable}}}") and variable in path_variables(definition["uri"]):
         raise MissingTemplateVariable(
             f"Template URI '{definition['uri']}' requires variable(s): {variable}",
             details="A template URI needs a value for each variable.",
         )
-    if not (_is_text(value) if free_text else is_value(value)):
-        form = f"1-{MAX_TEXT} printable characters" if free_text else "1-128 characters of A-Z a-z 0-9 . _ ~ -"
+    is_allowed, form = _find_form(definition, variable)
+    if value is None or not is_allowed(value):
         raise InvalidTemplateVariable(
             f"{quote(raw)} is not a valid value for '{variable}' in '{definition['uri']}'.",
-            details=f"A value must be {form} after percent-decoding" + ("." if free_text else ", and not '.' or '..'."),
+            details=f"A value must be {form} after percent-decoding"
+            + (", and not '.' or '..'." if is_allowed is is_value else "."),
         )
     return value
 
 
-def _is_text(text: str) -> bool:
-    return len(text) <= MAX_TEXT and text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text
+def _find_form(definition: ResourceDefinition, variable: str) -> tuple[Callable[[str], bool], str]:
+    """Return which values a variable can have: a predicate, and its description."""
+    if variable in definition.get("keys", ()):
+        return _is_key, _KEY_FORM
+    if variable in definition.get("free_text", ()):
+        return is_text, _TEXT_FORM
+    return is_value, _NAME_FORM
+
+
+def is_text(text: str) -> bool:
+    """Return whether a free text can have this value: any characters of any script, but no control characters."""
+    return len(text) <= MAX_TEXT and not _UNUSABLE.search(text)
+
+
+def _is_key(text: str) -> bool:
+    # Object stores hold control characters too. Lone surrogates cannot be encoded, and cannot be decoded from a URI.
+    return "\0" not in text and len(text.encode(errors="replace")) <= MAX_KEY_BYTES
 
 
 def is_value(text: str) -> bool:

@@ -147,7 +147,8 @@ def _describe_directory(bucket: Bucket, revision: Revision, path: str) -> JSON |
     if path and not below:
         return None
     names = {start + one.removeprefix(start).partition("/")[0] for one in below}
-    children = [_describe_file(bucket, revision, one) or _describe_directory(bucket, revision, one) for one in names]
+    found = ((_describe_file(bucket, revision, one), _describe_directory(bucket, revision, one)) for one in names)
+    children = [one for both in found for one in both if one]
     size = float(sum(len(bucket.read(revision.entries[one])) for one in below))
     return {"__typename": "PackageDir", "path": path, "size": size, "children": children}
 

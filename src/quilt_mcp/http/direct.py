@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.surfaces import TOOL_NAME
+from quilt_mcp.core.surfaces import TOOL_NAME, make_attachment_blocks
 from quilt_mcp.core.tracing import is_traced
 from quilt_mcp.http.audit import describe_message
 from quilt_mcp.http.layers import repeat
@@ -178,9 +178,16 @@ def _make_result(request: _Request, response: GetResourceSuccess | GetResourceEr
     """Return the result. JSON that is written already becomes part of the response as it is."""
     if request.method == READ and isinstance(response, GetResourceSuccess):
         meta = {"_meta": response.meta} if isinstance(response, Document) else {}
-        return {"contents": [{"uri": request.uri, "mimeType": response.mime_type, "text": response.data_json} | meta]}
+        contents = [{"uri": response.uri, "mimeType": response.mime_type, "text": response.data_json} | meta]
+        if one := response.attachment:
+            contents.append({"uri": response.uri, "mimeType": one.mime_type, "blob": one.encode()})
+        return {"contents": contents}
     text = response.body_json()
-    content = [{"type": "text", "text": text}]
+    blocks = make_attachment_blocks(response)
+    content = [
+        {"type": "text", "text": text},
+        *(block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks),
+    ]
     return {"content": content, "structuredContent": orjson.Fragment(text), "isError": not response.success}
 
 

@@ -1,13 +1,13 @@
 """quilt://buckets/{bucket}/packages/{namespace}/{name}/changes: what differs between two revisions of a package."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.core.errors import InvalidTemplateVariable
+from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure
+from quilt_mcp.services.package_uris import LATEST, make_contents_uri
 from quilt_mcp.services.packages import (
-    LATEST,
     MAX_NAMES,
     MOST_REVISIONS,
     REVISIONS_PAGE,
@@ -20,6 +20,10 @@ from quilt_mcp.services.packages import (
     resolve_revision,
 )
 from quilt_mcp.services.pages import cut_page
+from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
+from quilt_mcp.services.preview.answer import Table, is_table, show_file
+from quilt_mcp.services.preview.refused import Refused
+from quilt_mcp.services.preview.stored_file import parse_key
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.graphql import Size
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 5000
 """Revisions with more files are not compared: the stack sends each as one map."""
+MOST_TABLES, TABLE_SECONDS = 5, 20.0
+ONLY_FIRST = f"Only the first {MOST_TABLES} tables of a page are compared. Read the file in both revisions."
 NOT_COMPARED = (
     "The Quilt stack does not list all files of both revisions. A revision has more than "
     f"{MAX_FILES:,} files, or its manifest cannot be read."
@@ -65,6 +71,22 @@ class _Two(TypedDict):
     newer: _Whole | None
 
 
+class ColumnChanges(TypedDict):
+    """What differs between the columns of two versions of a table: at most 50 of each kind.
+
+    Attributes:
+        added: the names that only the newer table has.
+        removed: the names that only the older table has.
+        retyped: the names with another type.
+        truncated: whether there are more, or a table has more than 100 columns, of which only the first are compared.
+    """
+
+    added: list[str]
+    removed: list[str]
+    retyped: list[str]
+    truncated: bool
+
+
 class ChangeRow(TypedDict):
     """A file that differs.
 
@@ -76,6 +98,10 @@ class ChangeRow(TypedDict):
         size_before: its size in bytes in the older revision; null if it is not there, or the stack does not say.
         physical_key: where it is in the newer revision, or in the older one if it was removed; null if the stack does
             not say.
+        uri: the URI that shows what is in it, in the newer revision, or in the older one if it was removed.
+        columns: of a table with other content, which columns came and went; null for every other file, as below, and
+            after the first 5 tables of the page.
+        columns_unknown: why the columns are not compared; null if they are, or the file is no table.
     """
 
     path: str
@@ -84,6 +110,9 @@ class ChangeRow(TypedDict):
     size: int | None
     size_before: int | None
     physical_key: str | None
+    uri: str
+    columns: ColumnChanges | None
+    columns_unknown: str | None
 
 
 class MetadataChanges(TypedDict):
@@ -145,15 +174,19 @@ def package_changes_get(  # noqa: PLR0917 - the parameters of the URI
 
     `from` and `to` are top hashes, or at least six characters of one; by default the newest revision and the one before
     it. The answer has the files that were added, removed or modified, 50 per page, and the keys of metadata. Revisions
-    of more than 5,000 files are not compared. Sends one GraphQL request, with short hashes or only `to` at least two.
+    of more than 5,000 files are not compared. For the first 5 tables that changed, it says which columns came and
+    went. Sends one GraphQL request, with short hashes or only `to` at least two, and reads the start of these tables.
     """
     package, caller = join_name(namespace, name), current_caller()
     before, after = _read_both(caller, bucket, package, older, newer)
     is_whole = after["files"] is not None and (before is None or before["files"] is not None)
-    rows = list(_compare(before["files"] or {} if before else {}, after["files"] or {})) if is_whole else []
+    older_files, newer_files = (before and before["files"]) or {}, after["files"] or {}
+    revisions = (before["hash"] if before else after["hash"], after["hash"])
+    rows = list(_compare(older_files, newer_files, bucket, package, revisions)) if is_whole else []
     scope = ("changes", caller.login.stack.registry_url, bucket, package, before and before["hash"], after["hash"])
     page = cut_page(rows, lambda row: row["path"], cursor=cursor, limit=limit, scope=scope)
     kinds = [row["change"] for row in rows]
+    _compare_tables(caller, page.rows, older_files, newer_files)
     return {
         "bucket": bucket,
         "name": package,
@@ -217,7 +250,9 @@ def _find_previous(caller: "Caller", bucket: str, package: str, revision: str) -
     )
 
 
-def _compare(older: Mapping[str, _File], newer: Mapping[str, _File]) -> Iterator[ChangeRow]:
+def _compare(
+    older: Mapping[str, _File], newer: Mapping[str, _File], bucket: str, package: str, revisions: tuple[str, str]
+) -> Iterator[ChangeRow]:
     for path in sorted(older.keys() | newer.keys()):
         before, after = older.get(path), newer.get(path)
         differs = [called for part, called in PARTS.items() if before and after and before.get(part) != after.get(part)]
@@ -231,7 +266,57 @@ def _compare(older: Mapping[str, _File], newer: Mapping[str, _File]) -> Iterator
             "size": after["size"] if after else None,
             "size_before": before["size"] if before else None,
             "physical_key": either["physicalKey"] if either else None,
+            "uri": make_contents_uri(bucket, package, revisions[after is not None], path, "file"),
+            "columns": None,
+            "columns_unknown": None,
         }
+
+
+def _compare_tables(
+    caller: "Caller", rows: Sequence[ChangeRow], older: Mapping[str, _File], newer: Mapping[str, _File]
+) -> None:
+    """Compare the columns of the first tables with other content. Each is read in both versions."""
+    tables = [row for row in rows if "content" in row["what"] and is_table(row["path"])]
+    compared = {row["path"]: row for row in tables[:MOST_TABLES]}
+
+    def compare(path: str) -> ColumnChanges | str:
+        try:
+            before, after = (_read_columns(caller, files[path]["physicalKey"], path) for files in (older, newer))
+        except (Refused, ResourceFailure) as failure:
+            return str(failure)
+        return _compare_columns(before, after)
+
+    found = fan_out(compare, compared, seconds=TABLE_SECONDS, workers=MOST_TABLES)
+    for row in tables:
+        known = found.get(row["path"], NOT_IN_TIME if row["path"] in compared else ONLY_FIRST)
+        row["columns"] = None if isinstance(known, str) else known
+        row["columns_unknown"] = known if isinstance(known, str) else None
+
+
+def _read_columns(caller: "Caller", physical_key: str | None, path: str) -> Table:
+    """Return a table without rows.
+
+    Raises:
+        Refused: it cannot be shown as a table.
+        ResourceFailure: it cannot be read.
+    """
+    content, _ = show_file(caller.aws, parse_key(physical_key or ""), path, cursor=None, limit="1")
+    if content["table"] is None:
+        raise Refused(content["not_shown"] or "It is no table.")
+    return content["table"]
+
+
+def _compare_columns(older: Table, newer: Table) -> ColumnChanges:
+    before, after = ({one["name"]: one["type"] for one in table["columns"]} for table in (older, newer))
+    added, removed = [name for name in after if name not in before], [name for name in before if name not in after]
+    retyped = [name for name in after if name in before and after[name] != before[name]]
+    is_cut = any(len(table["columns"]) != table["column_count"] for table in (older, newer))
+    return {
+        "added": added[:MAX_NAMES],
+        "removed": removed[:MAX_NAMES],
+        "retyped": retyped[:MAX_NAMES],
+        "truncated": is_cut or max(len(added), len(removed), len(retyped)) > MAX_NAMES,
+    }
 
 
 def _compare_metadata(older: Mapping[str, object], newer: Mapping[str, object]) -> MetadataChanges:

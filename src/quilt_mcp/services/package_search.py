@@ -10,7 +10,8 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
-from quilt_mcp.services.packages import check_choice, link, make_uri
+from quilt_mcp.services.package_uris import link, make_uri
+from quilt_mcp.services.packages import check_choice
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, make_unexpected
 from quilt_mcp.services.stack.graphql import Size, Time

@@ -3,8 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NotRequired, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
@@ -12,7 +11,9 @@ from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.buckets import fetch_bucket_names
-from quilt_mcp.services.pages import Paged, cut_page
+from quilt_mcp.services.package_guide import Guide, GuideFiles, read_guide
+from quilt_mcp.services.package_uris import LATEST, link, make_contents_uri, make_quilt_uri, make_uri
+from quilt_mcp.services.pages import Paged
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 PART = re.compile(r"[\w-]+")
 """The form of both parts of a package's name in Quilt."""
-LATEST = "latest"
 SHORT_HASH = re.compile(r"[0-9a-f]{6,63}")
 REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
 """How many revisions are compared with a short hash."""
@@ -34,7 +34,6 @@ ORDERS = {"name": "NAME", "modified": "MODIFIED"}
 INSTEAD = 'Use quilt3 in Python instead, such as `quilt3.list_packages("s3://BUCKET")`.'
 
 T = TypeVar("T")
-EntryKind = Literal["file", "folder"]
 
 
 class _PackageName(Named):
@@ -48,29 +47,6 @@ class _PackageList(TypedDict):
 
 class _Total(TypedDict):
     total: int
-
-
-class _Child(TypedDict):
-    path: str
-    size: Size | None
-    physicalKey: NotRequired[str]
-
-
-class _Directory(TypedDict):
-    size: Size | None
-    children: list[_Child]
-
-
-class _Contents(TypedDict):
-    """`file` is only requested for a path below the root."""
-
-    hash: str
-    dir: _Directory | None
-    file: NotRequired[_Child | None]
-
-
-class _WithContents(TypedDict):
-    revision: _Contents | None
 
 
 class PackageRow(TypedDict):
@@ -150,7 +126,7 @@ class Revision(RevisionRow):
     bytes: Size | None
 
 
-class PackageAnswer(OfPackage, Revision):
+class PackageAnswer(OfPackage, Revision, Guide):
     """One revision of a package.
 
     Attributes:
@@ -160,10 +136,11 @@ class PackageAnswer(OfPackage, Revision):
         revision_count: the number of revisions of the package.
         catalog_url: its page in the catalog; null if no catalog is configured.
         quilt_uri: the URI that Quilt's own tools take.
-        python: the lines of Python that install it into the current directory.
+        python: the lines of Python that open it, and that install it into a new directory.
         contents: the URI of its files.
         changes: the URI of what differs from the revision before it.
         revisions: the URI of its revisions.
+        workflows: the URI of what the bucket checks on a push.
     """
 
     is_latest: Literal[True] | None
@@ -176,11 +153,13 @@ class PackageAnswer(OfPackage, Revision):
     contents: str
     changes: str
     revisions: str
+    workflows: str
 
 
 class _Found(TypedDict):
     revisions: _Total
     revision: Revision | None
+    guide: GuideFiles | None
 
 
 class RevisionPage(TypedDict):
@@ -202,40 +181,6 @@ class RevisionsAnswer(OfPackage, Paged):
     """
 
     revisions: list[RevisionRow]
-
-
-class EntryRow(TypedDict):
-    """A file or a folder.
-
-    Attributes:
-        name: its name in the folder.
-        kind: "file" or "folder".
-        size: its size in bytes; of a folder, that of all files in it. Null if the stack does not say.
-        physical_key: where the file is; null for a folder.
-    """
-
-    name: str
-    kind: EntryKind
-    size: int | None
-    physical_key: str | None
-
-
-class ContentsAnswer(OfPackage, Paged):
-    """A page of one folder of a package, or one file.
-
-    Attributes:
-        hash: the top hash of the revision.
-        path: the path in the package; empty for its root.
-        kind: whether the path is a folder or a file.
-        size: its size in bytes; null if the stack does not say.
-        entries: the files and folders of this page, sorted by name; the file itself for a file.
-    """
-
-    hash: str
-    path: str
-    kind: EntryKind
-    size: int | None
-    entries: list[EntryRow]
 
 
 def packages_list(
@@ -284,8 +229,9 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     """A package: metadata, size, install.
 
     `revision` is a top hash, or at least six characters of one; by default, it is the newest. The answer has the
-    workflow that the push passed, links, and the URIs of files and revisions. Large metadata is cut, and the answer
-    says so. Sends one GraphQL request, with a short hash at least two.
+    workflow that the push passed, the start of README.md, the files that quilt_summarize.json names, links, and the
+    URIs of files and revisions. Large metadata is cut, and the answer says so. Sends one GraphQL request, with a short
+    hash at least two, and reads the two files if they exist.
     """
     package = join_name(namespace, name)
     caller = current_caller()
@@ -293,8 +239,8 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     found = ask_package(caller, "package", _Found, bucket, package, revision=asked)
     if (read := found["revision"]) is None:
         raise make_unknown_revision(bucket, package, asked)
-    meta, left_out = _cut_meta(read["user_meta"])
     top_hash, base = read["hash"], make_uri(bucket, package)
+    meta, left_out = _cut_meta(read["user_meta"])
     return {
         **read,
         "bucket": bucket,
@@ -303,17 +249,31 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
         "user_meta": meta,
         "user_meta_left_out": left_out[:MAX_NAMES],
         "user_meta_truncated": bool(left_out),
+        **read_guide(
+            caller,
+            found["guide"] or {"readme": None, "summary": None},
+            lambda path: make_contents_uri(bucket, package, top_hash, path, "file"),
+        ),
         "revision_count": found["revisions"]["total"],
         "catalog_url": link(caller.login.stack.catalog_url, bucket, package, top_hash),
-        "quilt_uri": f"quilt+s3://{bucket}#package={package}@{top_hash}",
-        "python": [
-            "import quilt3",
-            f'quilt3.Package.install("{package}", "s3://{bucket}", top_hash="{top_hash}", dest=".")',
-        ],
-        "contents": f"{base}/contents?revision={top_hash}",
+        "quilt_uri": make_quilt_uri(bucket, package, top_hash),
+        "python": _write_python(bucket, package, top_hash, read["bytes"]),
+        "contents": make_contents_uri(bucket, package, top_hash, "", "folder"),
         "changes": f"{base}/changes?to={top_hash}" if asked != LATEST else f"{base}/changes",
         "revisions": f"{base}/revisions",
+        "workflows": f"metadata://workflows/{bucket}",
     }
+
+
+def _write_python(bucket: str, package: str, revision: str, size: float | None) -> list[str]:
+    """Return lines that open a package without a download, and one that downloads it into a directory of its own."""
+    known = "an unknown number of" if size is None else f"{size:,.0f}"
+    given = f'"{package}", "s3://{bucket}", top_hash="{revision}"'
+    return [
+        "import quilt3",
+        f"package = quilt3.Package.browse({given})  # downloads no files",
+        f'quilt3.Package.install({given}, dest="{package.replace("/", "-")}")  # downloads {known} bytes',
+    ]
 
 
 def package_revisions_list(
@@ -334,57 +294,6 @@ def package_revisions_list(
         "revisions": found["page"],
         "count": found["total"],
         "next_cursor": _write_cursor(number, size, found["total"], tag),
-    }
-
-
-def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
-    bucket: str,
-    namespace: str,
-    name: str,
-    path: str | None = None,
-    revision: str | None = None,
-    cursor: str | None = None,
-    limit: str | None = None,
-) -> ContentsAnswer:
-    """One folder of a package.
-
-    There are 50 entries per page. `path` is the folder, with %2F for slashes; by default, it is the root of the
-    package. Files have their size and their place in S3, folders the size of all files in them. Each page reads the
-    whole folder from the stack.
-    """
-    package, folder = join_name(namespace, name), _check_path(path)
-    caller = current_caller()
-    asked = resolve_revision(caller, bucket, package, revision or LATEST)
-    given = {"revision": asked, "path": folder, "isBelow": bool(folder)}
-    found = ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
-    if (read := found["revision"]) is None:
-        raise make_unknown_revision(bucket, package, asked)
-    directory = read["dir"]
-    if folder and directory and not directory["children"]:
-        directory = None  # only the root can be empty, so this is how the stack describes what is no folder
-    if directory is not None:
-        size, entries = directory["size"], directory["children"]
-    elif file := read.get("file"):
-        size, entries = file["size"], [file]
-    else:
-        missing = f"There is no {folder!a}" if folder else "The Quilt stack shows no files"
-        about = f"{make_uri(bucket, package)}?revision={read['hash']}"
-        actions = [f"Read {about}: `entries` is the number of its files, and `contents` is its root."]
-        raise NotFound(f"{missing} in this revision of {package}.", suggested_actions=actions)
-    rows = [_describe_entry(entry) for entry in entries]
-    scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
-    # A file and a folder can have the same name.
-    page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
-    return {
-        "bucket": bucket,
-        "name": package,
-        "hash": read["hash"],
-        "path": folder,
-        "kind": "folder" if directory else "file",
-        "size": size,
-        "entries": page.rows,
-        "count": page.total,
-        "next_cursor": page.next_cursor,
     }
 
 
@@ -525,32 +434,6 @@ def join_name(namespace: str, name: str) -> str:
     )
 
 
-def _check_path(path: str | None) -> str:
-    """Return a path in a package without slashes around it.
-
-    Raises:
-        InvalidTemplateVariable: no package has such a path.
-    """
-    parts = (path or "").strip("/").split("/")
-    if parts != [""] and ("" in parts or not {".", ".."}.isdisjoint(parts)):
-        raise InvalidTemplateVariable(
-            f"{path!a} is not a path in a package.",
-            details="It has names with slashes between them, such as data/raw; no name is empty, '.' or '..'.",
-            suggested_actions=["Omit `path` for the root of the package."],
-        )
-    return "/".join(parts)
-
-
-def _describe_entry(entry: _Child) -> EntryRow:
-    key = entry.get("physicalKey")
-    return {
-        "name": entry["path"].rstrip("/").rpartition("/")[2],
-        "kind": "folder" if key is None else "file",
-        "size": entry["size"],
-        "physical_key": key,
-    }
-
-
 def _cut_meta(meta: Mapping[str, object] | None) -> tuple[dict[str, object] | None, list[str]]:
     """Return the metadata as far as it fits, and the keys that are left out."""
     if meta is None:
@@ -563,16 +446,6 @@ def _cut_meta(meta: Mapping[str, object] | None) -> tuple[dict[str, object] | No
         else:
             left_out.append(key[:200])
     return kept, left_out
-
-
-def link(catalog_url: str | None, bucket: str, package: str, revision: str = LATEST) -> str | None:
-    if catalog_url is None:
-        return None
-    return f"{catalog_url}/b/{quote(bucket, safe='')}/packages/{quote(package)}/tree/{quote(revision, safe='')}"
-
-
-def make_uri(bucket: str, package: str) -> str:
-    return f"quilt://buckets/{quote(bucket, safe='')}/packages/{quote(package)}"
 
 
 def make_unknown_revision(bucket: str, package: str, revision: str) -> NotFound:

@@ -10,6 +10,7 @@ from quilt_mcp.app.domain import Domain, Product
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
+    addresses,
     athena_read_service,
     athena_tables,
     auth_metadata,
@@ -17,9 +18,11 @@ from quilt_mcp.services import (
     bucket_workflows,
     buckets,
     changes,
+    contents,
     diagnosis,
     governance_service,
     metadata_service,
+    objects,
     package_search,
     packages,
     permissions_service,
@@ -37,7 +40,8 @@ ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients 
 PRODUCT = Product("Quilt", "https://quilt.bio", [Icon(src=ICON, mime_type="image/svg+xml", sizes=["any"])])
 SUMMARY = """\
 Reads a Quilt stack: login, buckets, packages (quilt://buckets/{bucket}/packages, quilt://search/{query}), permissions,
-Athena, tabulator, users and roles, package metadata, workflows. To push packages, use quilt3 or Quilt's own tools.\
+Athena, tabulator, users and roles, package metadata, workflows. It also reads addresses as people copy them: quilt+s3://,
+pages of the catalog, s3:// and S3 ARNs. To push packages, use quilt3 or Quilt's own tools.\
 """
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
@@ -139,7 +143,32 @@ RESOURCES = [
         values={"bucket": packages.list_buckets, "order": lambda _: [*packages.ORDERS]},
         free_text={"filter", "cursor"},
     ),
-    SIGNED_IN(f"{PACKAGE}{{?revision}}", packages.package_get, name="Package", values=OF_PACKAGE, free_text=OWN),
+    SIGNED_IN(
+        "quilt://buckets/{bucket}/objects{?prefix,cursor,limit}",
+        objects.bucket_objects_list,
+        name="Objects",
+        values={"bucket": packages.list_buckets},
+        free_text=CURSOR,
+        keys={"prefix"},
+        pool="aws",
+    ),
+    SIGNED_IN(
+        "quilt://buckets/{bucket}/object{?key,version,cursor,limit}",
+        objects.bucket_object_get,
+        name="Object",
+        values={"bucket": packages.list_buckets},
+        free_text={"version", "cursor"},
+        keys={"key"},
+        pool="aws",
+    ),
+    SIGNED_IN(
+        f"{PACKAGE}{{?revision}}",
+        packages.package_get,
+        name="Package",
+        values=OF_PACKAGE,
+        free_text=OWN,
+        pool="aws",
+    ),
     SIGNED_IN(
         f"{PACKAGE}/revisions{{?cursor,limit}}",
         packages.package_revisions_list,
@@ -154,13 +183,16 @@ RESOURCES = [
         parameter_mapping={"from": "older", "to": "newer"},
         values=OF_PACKAGE,
         free_text=OWN | CURSOR,
+        pool="aws",
     ),
     SIGNED_IN(
         f"{PACKAGE}/contents{{?path,revision,cursor,limit}}",
-        packages.package_contents_get,
+        contents.package_contents_get,
         name="Contents",
         values=OF_PACKAGE,
-        free_text={*OWN, "path", "cursor"},
+        free_text=OWN | CURSOR,
+        keys={"path"},
+        pool="aws",
     ),
     SIGNED_IN(
         "quilt://search/{query}{?buckets,kind,cursor,limit}",
@@ -182,6 +214,7 @@ QUILT = Domain(
     summary=SUMMARY,
     product=PRODUCT,
     diagnose=diagnosis.diagnose,
+    translate=addresses.translate,
     resources=RESOURCES,
     failures=FAILURES,
     checks={"catalog": check_catalog},

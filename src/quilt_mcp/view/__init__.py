@@ -21,7 +21,7 @@ from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSucces
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition
-from quilt_mcp.core.surfaces import PARAMETERS
+from quilt_mcp.core.surfaces import PARAMETERS, make_attachment_blocks
 
 TOOL_NAME = "show_resource"
 SESSION_ID = "mcp-session-id"
@@ -77,7 +77,7 @@ class ShowResourceTool(Tool):
         if isinstance(response, GetResourceSuccess) and client_shows_pages():
             text = describe(response)
         return ToolResult(
-            content=[TextContent(type="text", text=text)],
+            content=[TextContent(type="text", text=text), *make_attachment_blocks(response)],
             structured_content=response.body(),
             is_error=isinstance(response, GetResourceError),
         )

@@ -34,9 +34,11 @@ from quilt_mcp.services.stack.failures import (
     AWSKeysExpired,
     TokenRefusedByS3,
     UnexplainedByS3,
+    find_code,
     make_not_from_aws,
     map_failure,
 )
+from quilt_mcp.services.stack.places import Part, Place
 from quilt_mcp.services.stack.quilt_files import read_stamp
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
@@ -252,12 +254,45 @@ class AWSClients:
             ResourceFailure: as `call`.
         """
         try:
-            found = self.call("s3", "get_object", Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+            _, content = self._get_object(most, Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
         except NotFound as missing:
-            if getattr(missing.__cause__, "response", {}).get("Error", {}).get("Code") != "NoSuchBucket":
+            if find_code(missing) != "NoSuchBucket":
                 return None
             actions = ["Read permissions://discover to see the names of your buckets."]
             raise NotFound(f"S3 has no bucket {bucket!a}.", suggested_actions=actions) from missing
+        return content
+
+    def read_part(self, place: Place, start: int, size: int, etag: str | None = None) -> Part:
+        """Read this number of bytes of an object from a byte on; fewer at its end, and none of an empty one.
+
+        Args:
+            place: of the object.
+            start: the first byte.
+            size: the number of bytes.
+            etag: the ETag that the object must have; None for any.
+
+        Raises:
+            ConditionNotMet: the object has another ETag.
+            ResourceFailure: as `call`. `find_code` returns its code in AWS.
+        """
+        given = {"Bucket": place.bucket, "Key": place.key, "Range": f"bytes={start}-{start + size - 1}"}
+        given |= {"VersionId": place.version} if place.version else {}
+        given |= {"IfMatch": etag} if etag else {}
+        try:
+            found, content = self._get_object(size, **given)
+        except ResourceExecutionError as refusal:
+            if find_code(refusal) == "InvalidRange":  # only an empty object has no first byte
+                return Part(b"", 0 if start == 0 else start, None, None, None)
+            raise
+        total = str(found.get("ContentRange", "")).rpartition("/")[2]
+        if not total.isdecimal() and start:  # the whole object instead of the part
+            raise make_not_from_aws("s3.get_object")
+        size = int(total) if total.isdecimal() else found["ContentLength"]
+        return Part(content, size, found.get("ETag"), found.get("LastModified"), found.get("ContentType"))
+
+    def _get_object(self, most: int, **given: str) -> tuple[Response, bytes]:
+        """Return the response of GetObject, and at most this number of bytes of its body."""
+        found = self.call("s3", "get_object", **given)
         body = found["Body"]
         try:
             content: bytes = body.read(most)
@@ -268,7 +303,7 @@ class AWSClients:
         is_cut = len(content) < min(most, found.get("ContentLength", 0))  # botocore does not check a limited read
         if is_cut or "RequestId" not in found["ResponseMetadata"]:  # any page looks like the content of an object
             raise make_not_from_aws("s3.get_object")
-        return content
+        return found, content
 
     def list_items(
         self, service: Service, operation: str, key: str, *, next_key: str = "NextToken", **given: object

@@ -1,10 +1,11 @@
 """The failures that only Quilt and AWS have, and the rows that map exceptions of their libraries to them.
 
-A row uses the class, the HTTP status or a structured code of the exception, never its text.
+A row uses the class, the HTTP status or a structured code of the exception, never its text. Of AWS's sentence about a
+refusal, only two parts with a closed set of words are read: the action, and the kind of policy.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -155,6 +156,7 @@ ACTIONS = {
     "HeadObject": "s3:GetObject",
     "ListBuckets": "s3:ListAllMyBuckets",
     "ListDatabases": "athena:ListDatabases",
+    "ListObjectVersions": "s3:ListBucketVersions",
     "ListObjectsV2": "s3:ListBucket",
     "ListQueryExecutions": "athena:ListQueryExecutions",
     "ListWorkGroups": "athena:ListWorkGroups",
@@ -362,6 +364,56 @@ LAKE_FORMATION = (
 )
 
 
+STATED_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]{1,40}:[A-Za-z0-9*]{1,80})\b")
+STATED_POLICY = re.compile(
+    r"\b(because no|explicit deny in an?) (identity-based policy|resource-based policy|permissions boundary|"
+    r"session policy|service control policy|resource control policy|VPC endpoint policy)\b"
+)
+"""The two closed parts of AWS's sentence about a refusal. The rest names users, roles and resources."""
+WHO_CHANGES = {
+    "identity-based policy": "Ask a Quilt administrator: a policy of your role decides.",
+    "resource-based policy": "Ask the owner of the resource, such as the bucket or the KMS key: its policy decides.",
+    "permissions boundary": "Ask a Quilt administrator: the permissions boundary of your role decides.",
+    "session policy": "Ask a Quilt administrator: the policy of the session that the stack issues decides.",
+    "service control policy": "Ask the administrators of the AWS organization: a service control policy decides.",
+    "resource control policy": "Ask the administrators of the AWS organization: a resource control policy decides.",
+    "VPC endpoint policy": "Ask the operators of the network of this server: the policy of its VPC endpoint decides.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What AWS says about why it refuses a request.
+
+    Attributes:
+        action: the action that is not allowed, such as kms:Decrypt; None if AWS does not say.
+        policy: the kind of policy that decides; None as above.
+        is_denied: whether such a policy denies the action; else none allows it.
+    """
+
+    action: str | None
+    policy: str | None
+    is_denied: bool
+
+    def describe(self, action: str, code: str) -> str:
+        """Return the `details` of the failure, for an action that is used if AWS names none."""
+        why = f"explicit deny in the {self.policy}" if self.is_denied else f"no {self.policy} allows it"
+        return f"{self.action or action} ({code}{f': {why}' if self.policy else ''})"
+
+
+def read_statement(error: "ClientError") -> Statement:
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    action, policy = STATED_ACTION.search(message), STATED_POLICY.search(message)
+    is_denied = policy is not None and policy[1] != "because no"
+    return Statement(action[1] if action else None, policy[2] if policy else None, is_denied)
+
+
+def find_code(failure: ResourceFailure) -> str | None:
+    """Return the error code of AWS that a failure was made from; None if it has another cause."""
+    response = getattr(failure.__cause__, "response", None)
+    return response.get("Error", {}).get("Code") if isinstance(response, Mapping) else None
+
+
 def map_client_error(error: "ClientError") -> ResourceFailure:
     """Return the failure for a ClientError of botocore, by its code, else by its HTTP status.
 
@@ -377,10 +429,14 @@ def map_client_error(error: "ClientError") -> ResourceFailure:
             return make_not_from_aws(f"{action}: HTTP status {code or status}", transient=False)
     if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
         row = BROKEN
-    actions = row.actions
-    if row.failure is RefusedByAWS and action.startswith("glue:"):
+    stated, actions = read_statement(error), row.actions
+    if row.failure is not RefusedByAWS:
+        return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
+    if stated.policy and (stated.is_denied or stated.policy != "identity-based policy"):
+        actions = (WHO_CHANGES[stated.policy], *RefusedByAWS.default_actions[1:])
+    elif (stated.action or action).startswith("glue:"):
         actions = LAKE_FORMATION
-    return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
+    return RefusedByAWS(row.message, details=stated.describe(action, code), suggested_actions=actions)
 
 
 def _find_status(error: "ClientError") -> int:

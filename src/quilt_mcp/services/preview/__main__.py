@@ -1,0 +1,7 @@
+"""Runs the process that opens files: `python -m quilt_mcp.services.preview`."""
+
+import sys
+
+from quilt_mcp.services.preview.child import main
+
+sys.exit(main())
