@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,17 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_parity.serving import ANSWER, AnyClient
 from mcp_parity.settings import ContractError, Settings
-from mcp_parity.values import Place, are_equal, describe, find_differences, mask, parse_json, read_json, shorten
+from mcp_parity.values import (
+    Place,
+    are_equal,
+    describe,
+    find_differences,
+    have_same_items,
+    mask,
+    parse_json,
+    read_json,
+    shorten,
+)
 
 MOST_CHARACTERS = 50_000_000
 LARGEST_IMAGE = 50_000
@@ -67,10 +78,22 @@ class ToolAnswer:
     contents: list[dict[str, Any]]
     body: dict[str, Any] | None
 
-    def trim(self, contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Return the contents of resources/read with only the fields that the tool tells."""
-        kept = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
-        return [{name: value for name, value in one.items() if name in kept} for one in contents or []]
+    def compare(self, uri: str, contents: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Return the contents of resources/read and those of the tool, with only the fields that the tool tells."""
+        found = [{"uri": uri} | one for one in contents], self.contents
+        told = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
+        one, other = ([_pick(content, told) for content in side] for side in found)
+        if len(one) != len(other) or (have_same_items(one, other) and not are_equal(one, other)):
+            return [one, other]
+        fields = [told | (content.keys() & {"uri"}) for content in self.contents]
+        return [list(map(_pick, side, fields)) for side in found]
+
+
+def _pick(content: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name in names}
+
+
+Attachment = mcp_types.ImageContent | mcp_types.AudioContent | mcp_types.EmbeddedResource
 
 
 async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> ToolAnswer:
@@ -91,12 +114,22 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     body.pop("timestamp", None)
     if result.is_error:
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
-    images = [block.data for block in result.content if isinstance(block, mcp_types.ImageContent)]
     parts = [body] if body.get("contents") is None else body["contents"]
     if not (isinstance(parts, list) and all(map(_is_content, parts))):
         raise ContractError(f"{uri}: the contents of {tool} are not a list of objects with texts")
-    shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
-    return ToolAnswer(refused=False, message="", contents=shown, body=body)
+    try:
+        attached = [_show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
+        shown = [{"mime_type": one.get("mime_type")} | _show_part(one, attached) for one in parts]
+    except ValueError as error:
+        raise ContractError(f"{uri}: a blob of {tool} is not base64: {error}") from error
+    return ToolAnswer(refused=False, message="", contents=shown + attached, body=body)
+
+
+def _show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
+    """Return a content that the tool gives beside its body. Only an embedded resource tells a URI."""
+    if isinstance(block, mcp_types.EmbeddedResource):
+        return {"uri": block.resource.uri} | show_content(uri, block.resource)
+    return {"mime_type": block.mime_type} | show_blob(block.data, block.mime_type)
 
 
 def _is_content(part: Any) -> bool:
@@ -104,12 +137,18 @@ def _is_content(part: Any) -> bool:
     return isinstance(part, dict) and all(isinstance(part.get(name) or "", str) for name in names)
 
 
-def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
+def _show_part(part: dict[str, Any], attached: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the value of a content of the body. What is attached in place of the value is no further content."""
     given = {name for name, value in part.items() if value is not None}
     if "text" in given and "data" not in given:
         return show_text(part["text"])
-    if "data" not in given and ("blob" in given or images):
-        return show_blob(part["blob"] if "blob" in given else images.pop(0), part.get("mime_type"))
+    if "data" not in given and "blob" in given:
+        shown = show_blob(part["blob"], part.get("mime_type"))
+        if attached and attached[0].get("blob") == shown["blob"]:
+            attached.pop(0)
+        return shown
+    if "data" not in given and attached and attached[0]["mime_type"] == part.get("mime_type"):
+        return attached.pop(0)
     return {"data": part["data"]} if "data" in part else {}
 
 
@@ -243,8 +282,8 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
         return _settle_refusal(native, reply, tool)
     if reply.refused and reply.body is None:
         return native
-    one: dict[str, Any] = {"contents": reply.trim(native.contents)}
-    other: dict[str, Any] = {"contents": reply.contents}
+    contents = reply.compare(uri, native.contents or [])
+    one, other = (dict[str, Any](contents=side) for side in contents)
     if native.error is not None:
         one = {"resource": {name: native.error.get(name) for name in ("message", "data")}}
         other = {"resource": {"message": reply.message, "data": reply.body}}

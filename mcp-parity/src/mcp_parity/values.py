@@ -72,12 +72,22 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
 
 
 def _list_differences(one: list[Any], other: list[Any], path: str) -> Iterator[Difference]:
-    """Yield the items that were changed, added or removed. The index is that of the list that has the item."""
+    """Yield the items that were changed, added or removed. The index is that of the list that has the item.
+
+    Two lists of the same items in another order are one difference.
+    """
+    if have_same_items(one, other):
+        yield Difference(path, one, other)
+        return
     for start, end, first, last in _find_moved(one, other):
         for at in range(max(end - start, last - first)):
             left = one[start + at] if start + at < end else MISSING
             right = other[first + at] if first + at < last else MISSING
             yield from find_differences(left, right, f"{path}[{start + at if right is MISSING else first + at}]")
+
+
+def have_same_items(one: list[Any], other: list[Any]) -> bool:
+    return Counter(map(to_text, one)) == Counter(map(to_text, other))
 
 
 def _find_moved(one: list[Any], other: list[Any]) -> Iterator[tuple[int, int, int, int]]:
@@ -100,6 +110,11 @@ def describe(differences: list[Difference], one: str, other: str) -> str:
     """Return a line for each difference. `one` and `other` say where the values are from."""
     lines = []
     for path, left, right in differences[:_MOST_LINES]:
+        if isinstance(left, list) and isinstance(right, list):
+            at = next(at for at, pair in enumerate(zip(left, right, strict=True)) if not are_equal(*pair))
+            was, now = show_both(left[at], right[at], _LONGEST_VALUE)
+            lines.append(f"  {path}: the same, but in another order: from [{at}], {one}: {was}; {other}: {now}")
+            continue
         was, now = show_both(left, right, _LONGEST_VALUE if MISSING not in (left, right) else _LONGEST_ITEM)
         lines.append(f"  {path or 'the whole value'}: {one}: {was}; {other}: {now}")
     more = [f"  … and {len(differences) - _MOST_LINES} more differences"] if len(differences) > _MOST_LINES else []
