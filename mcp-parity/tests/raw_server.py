@@ -11,6 +11,7 @@ FAULT = os.environ.get("FAULT", "")
 ROWS = [{"id": number, "price": number / 2} for number in range(30)]
 IS_NEW = FAULT == "speaks only the newest protocol"
 HINTS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if IS_NEW else {}
+ANY = "has a template that matches all URIs of its scheme"
 LARGEST = 60_000_000
 
 
@@ -118,8 +119,12 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
         more = {"text": "x"} if FAULT == "has text and bytes" else {}
         return {"contents": [content | more | {"mimeType": "image/png", "blob": blob}]}
+    if FAULT == ANY and uri.startswith("raw://"):
+        return {"contents": [content | {"text": "[]"}]}
     if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7"):
         return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
+    if FAULT == "refuses unknown URIs with another code":
+        raise RuntimeError("Traceback: no rows")
     if FAULT == "answers unknown URIs":
         return {"contents": [content | {"text": "{}"}]}
     raise LookupError(uri)
@@ -172,9 +177,10 @@ def list_templates(params: dict[str, Any]) -> dict[str, Any]:
     last = min(first + 50, int(os.environ.get("TEMPLATES", "0")))
     page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
     form = PATHS.get(FAULT, "/{number}")
-    return {
-        "resourceTemplates": [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
-    } | page
+    templates = [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
+    if FAULT == ANY:
+        templates = [{"uriTemplate": "raw://{number}", "name": "any"}]
+    return {"resourceTemplates": templates} | page
 
 
 METHODS = {

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_parity.cli import main
 from tests.project import SERVER
-from tests.raw_server import WAITS
+from tests.raw_server import ANY, WAITS
 from tests.serving import serve
 
 RAW = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'raw_server.py'))}"
@@ -159,6 +159,15 @@ def test_everything_is_in_the_json(capsysbinary: pytest.CaptureFixture[bytes], m
     report = json.loads(text)
     assert (status, report["status"], report["counts"]["resources"]) == (1, 1, 3)
     assert [(one["level"], one["about"]) for one in report["findings"]] == [("error", "raw://rows")]
+
+
+def test_a_uri_that_a_template_matches_is_not_unknown(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resource `greeting://world` and a template `greeting://{name}` belong to the first steps of FastMCP."""
+    monkeypatch.setenv("FAULT", ANY)
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, "unknown" in text) == (0, False), text
 
 
 LYING = """

@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
-from mcp_parity.checking import misspell
-from mcp_parity.listing import LISTS, describe_start, find_example, get_list, get_pages
+from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
 from mcp_parity.serving import AnyClient, Unanswered, ask
 from mcp_parity.settings import START, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
@@ -225,10 +224,11 @@ class Checker:
             self._add(WARNING, uri, f"the answer changes between two reads: {', '.join(moved[:MOST_NAMES])}")
 
     def _misspell(self, lists: dict[str, list[dict[str, Any]]]) -> None:
-        """Ask for URIs that the server should not know."""
-        uris = {one["uri"] for one in lists["resources"]}
-        candidates = {misspell(uri) for uri in sorted(uris)[:1]} | {"nothing://here"}
-        for uri in sorted(candidates - uris - {""} if self.report.read else ()):
+        """Ask for URIs that the server should not know: no list names them."""
+        unknown = find_unknown(sorted(one["uri"] for one in lists["resources"]), lists)[:1]
+        if not match_template("nothing://here", [one["uriTemplate"] for one in lists["resource-templates"]]):
+            unknown.append("nothing://here")
+        for uri in sorted(unknown if self.report.read else ()):
             answer = self._observe(uri)
             if answer is None:
                 continue

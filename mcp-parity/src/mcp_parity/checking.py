@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import filter as match
 from fnmatch import fnmatchcase
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +124,11 @@ class Check:
     world: str
     worlds: list[str]
     rows: list[Row]
+    names: Names
     snapshot: SnapshotAssertion
     update: bool
     to_golden: Callable[[Answer], Any] | None
     change_rows: Callable[..., object]
-
-    @cached_property
-    def names(self) -> Names:
-        return Names(row["example_uri"] for row in self.rows if row["example_uri"])
 
     def check_case(self, row: Row) -> None:
         """Check that both surfaces give the answer of the golden."""
@@ -204,15 +201,29 @@ class Check:
             self._compare(name, serialize(value), self.names.listing, None)
 
     def check_misspelt(self) -> None:
-        async def ask(client: AnyClient) -> None:
-            tool = await self._find_tool(client)
-            if not tool:
-                raise NothingToCheck("the server has no tool that reads resources")
-            for row in self.rows:
-                if (uri := misspell(row["uri"])) and not self.settings.excludes(uri):
-                    await observe(client, uri, self.settings, tool)
+        """Check that both surfaces refuse URIs that no list knows, and one refusal with its golden, if there is one."""
 
-        converse(self.server, self.settings, ask, "misspelt URIs")
+        async def ask(client: AnyClient) -> list[Answer]:
+            tool = await self._find_tool(client)
+            lists = {name: await listing.get_list(client, name) for name in ("resources", "resource-templates")}
+            unknown = listing.find_unknown((row["uri"] for row in self.rows), lists)
+            return [
+                await observe(client, one, self.settings, tool) for one in unknown if not self.settings.excludes(one)
+            ]
+
+        answers = converse(self.server, self.settings, ask, "misspelt URIs")
+        if not answers:
+            raise NothingToCheck("there is no URI that is certainly unknown")
+        if known := [one.uri for one in answers if one.error is None]:
+            raise ContractError("\n".join(f"{uri}: an unknown URI is answered with data" for uri in known))
+        refusal = answers[0].shorten(self.settings.volatile_paths(answers[0].uri))
+        about = json.loads(json.dumps(refusal).replace(json.dumps(answers[0].uri)[1:-1], "<uri>"))
+        self._compare_if_pinned("unknown", serialize(about), self.names.other)
+
+    def _compare_if_pinned(self, subject: str, value: Any, kind: Callable[[str, str], str]) -> None:
+        """Compare with a golden that an earlier version did not write: the next update does."""
+        if self.update or any(self._path(kind(subject, world)).exists() for world in (self.world, "")):
+            self._compare(subject, value, kind, None)
 
     def check_inventory(self) -> None:
         """Check that the inventory lists what the server lists; write it if goldens are being written."""
@@ -346,11 +357,3 @@ def name_entry(found: Difference, subject: str, golden: list[Any], value: list[A
         return found
     entry = (golden if found.other is MISSING and at[0] == found.path else value)[int(at[1])]
     return found._replace(path=f"{subject}[{entry.get(listing.LISTS[subject].key)}]{found.path[at.end() :]}")
-
-
-def misspell(uri: str) -> str:
-    """Return a URI that is probably unknown; empty if every text is a valid URI."""
-    path = uri.partition("{")[0].rstrip("/")
-    if not path or path.endswith(":"):
-        return ""
-    return path[:-1] + ("y" if path.endswith("x") else "x") + ("/v" if "{" in uri else "")

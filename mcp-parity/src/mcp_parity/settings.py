@@ -122,9 +122,14 @@ class Names:
     def listing(self, name: str, world: str) -> str:
         return f"discovery/{name}{_suffix(world)}"
 
+    def other(self, name: str, world: str) -> str:
+        """Return the name of the golden of what belongs to no resource: the refusal of an unknown URI."""
+        return f"errors/{name}{_suffix(world)}"
+
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
-        lists = {self.listing(name, world) for name in LISTINGS for world in worlds}
+        lists = {self.other("unknown", world) for world in worlds}
+        lists |= {self.listing(name, world) for name in LISTINGS for world in worlds}
         return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
 
 
