@@ -9,7 +9,9 @@ from typing import Any
 
 FAULT = os.environ.get("FAULT", "")
 ROWS = [{"id": number, "price": number / 2} for number in range(30)]
-IS_NEW = FAULT == "speaks only the newest protocol"
+ERA = os.environ.get("ERA", "")
+"""`new` for a server of protocol 2026-07-28, `anonymous` for one that does not name itself there."""
+IS_NEW = FAULT == "speaks only the newest protocol" or ERA != ""
 HINTS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if IS_NEW else {}
 ANY = "has a template that matches all URIs of its scheme"
 LARGEST = 60_000_000
@@ -38,9 +40,11 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
 def discover(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `server/discover`, which the newest protocol has in place of `initialize`."""
     said = start({"protocolVersion": ""})
+    named = {} if ERA == "anonymous" else {"_meta": {"io.modelcontextprotocol/serverInfo": said["serverInfo"]}}
     return {
         "supportedVersions": ["2026-07-28"],
-        **{name: said[name] for name in ("capabilities", "serverInfo", "instructions")},
+        **{name: said[name] for name in ("capabilities", "instructions")},
+        **named,
     }
 
 

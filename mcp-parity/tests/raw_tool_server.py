@@ -70,6 +70,47 @@ def call(params: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": json.dumps(body)}, *blocks], "structuredContent": body}
 
 
+ORDERS = {"orders": 3, "open": True}
+FOREIGN = {"name": "read_resource", "inputSchema": TOOL["inputSchema"]}
+
+
+def read_orders(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `resources/read` beside a tool that answers in another form."""
+    if params["uri"] != ROWS:
+        raise LookupError(params["uri"])
+    return {"contents": [{"uri": ROWS, "mimeType": "application/json", "text": json.dumps(ORDERS)}]}
+
+
+def call_foreign(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `tools/call` with a text, with structured content beside it, or with an embedded resource."""
+    uri, form = params["arguments"]["uri"], FAULT.partition(": ")[2]
+    if uri != ROWS:
+        refused = f"cannot read {uri}: {'go away' if form == 'refuses with another text' else 'unknown'}"
+        return {"content": [{"type": "text", "text": refused}], "isError": True}
+    text = json.dumps(ORDERS)
+    resource = {"uri": uri, "mimeType": "application/json", "text": text}
+    embedded = {
+        "embeds it": resource,
+        "embeds it without a type": {"uri": uri, "text": text},
+        "embeds another URI": resource | {"uri": "raw://other"},
+        "embeds another type": resource | {"mimeType": "text/plain"},
+    }
+    structured: dict[str, Any] = {
+        "structures it": ORDERS,
+        "structures it as a result": {"result": ORDERS},
+        "structures its text": {"result": text},
+        "structures another value": ORDERS | {"orders": 4},
+        "structures another type": ORDERS | {"orders": 3.0},
+        "structures less": {"orders": 3},
+        "structures another result": {"result": ORDERS | {"orders": 4}},
+        "structures another text": {"result": "none"},
+        "structures another form": {"count": 1},
+        "structures another form that changes": {"count": 2},
+    }
+    block = {"type": "resource", "resource": embedded[form]} if form in embedded else {"type": "text", "text": text}
+    return {"content": [block]} | ({"structuredContent": structured[form]} if form in structured else {})
+
+
 def to_block(uri: str, content: dict[str, Any]) -> dict[str, Any]:
     """Return a content as a block: an image or a sound, else an embedded resource."""
     kind = content["mimeType"].partition("/")[0]
@@ -80,9 +121,11 @@ def to_block(uri: str, content: dict[str, Any]) -> dict[str, Any]:
 
 def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `tools/list`."""
-    return {"tools": [TOOL]}
+    return {"tools": [FOREIGN if FAULT.startswith("foreign") else TOOL]}
 
 
 if __name__ == "__main__":
     raw_server.METHODS |= {"resources/read": read, "tools/call": call, "tools/list": list_tools}
+    if FAULT.startswith("foreign"):
+        raw_server.METHODS |= {"resources/read": read_orders, "tools/call": call_foreign}
     raw_server.main()

@@ -66,6 +66,18 @@ def test_a_server_without_faults(capsysbinary: pytest.CaptureFixture[bytes]) -> 
     assert "tokens for the lists (resources 33, tools 13, prompts 17)" in text
 
 
+@pytest.mark.parametrize("era", ["new", "anonymous"])
+def test_a_server_of_the_newest_protocol(
+    era: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ERA", era)
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, text.splitlines()[-1], text.startswith("raw 1 ")) == (0, "Nothing is wrong.", era == "new"), text
+    monkeypatch.setenv("FAULT", "declares nothing")
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert "warning  resources: the server does not declare the capability resources" in text
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_on_one_screen(
     fault: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch

@@ -86,6 +86,29 @@ def test_each_fault_is_named_with_its_place(step: int, raw: Project) -> None:
     assert find_unnamed(raw, "home", [*FAULTS][::step]) == []
 
 
+AT_ITS_START = ("can subscribe", "another name", "other instructions")
+
+
+@pytest.mark.parametrize(("era", "protocol"), [("new", "auto"), ("new", "2026-07-28"), ("anonymous", "auto")])
+def test_the_start_of_a_server_of_the_newest_protocol_is_pinned(
+    era: str, protocol: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that know the protocol from their configuration ask nothing. A server need not name itself."""
+    monkeypatch.setenv("ERA", era)
+    server = f'mcp_server = "{sys.executable} {RAW}"\nmcp_protocol = "{protocol}"'
+    project.write("pyproject.toml", f"[tool.pytest.ini_options]\n{server}\n")
+    status, output = project.update("-k", "inventory or lists")
+    assert status == 0, output
+    assert ("name" in project.golden("discovery/server")) is (era == "new")
+    for fault in AT_ITS_START:
+        monkeypatch.setenv("FAULT", fault)
+        if (fault, era) != ("another name", "anonymous"):
+            output = project.fail("-k", "lists")
+            assert all(one in output for one in FAULTS[fault]), output
+    monkeypatch.setenv("FAULT", "declares nothing")
+    assert "server differs from golden/discovery/server.json" in project.fail("-k", "lists")
+
+
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
 def test_faults_in_another_world_are_named_where_goldens_have_moved(step: int, raw: Project) -> None:
     (raw.root / "golden").rename(raw.root / "contract")

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mcp_types
@@ -71,12 +71,35 @@ def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The tool's answer. It has a body if the tool answers with `success` and `uri`."""
+    """The tool's answer. It has a body if the tool answers with `success` and `uri`.
+
+    A tool of another form can have texts and structured content beside them.
+    """
 
     refused: bool
     message: str
     contents: list[dict[str, Any]]
     body: dict[str, Any] | None
+    texts: list[str] = field(default_factory=list)
+    structured: Any = None
+
+    def check_structured(self, about: str) -> Any:
+        """Return structured content that only can be pinned; None if it says what the texts or the contents say.
+
+        It is a contradiction if they have the same form: hosts show one or the other.
+        """
+        value = self.structured
+        if isinstance(value, dict) and value.keys() == {"result"}:
+            value = value["result"]
+        data = [one.get("data") for one in self.contents]
+        said = [*self.texts, *map(parse_json, self.texts), *data]
+        if any(are_equal(value, one) for one in (*said, data) if one is not None):
+            return None
+        for one in said if len(self.contents) == 1 else ():
+            if type(one) is type(value) and (not isinstance(one, dict) or one.keys() & value.keys()):
+                lines = describe(list(find_differences(one, value)), "text", "structured content")
+                raise ContractError(f"{about} differ\n{lines}")
+        return self.structured
 
     def compare(self, uri: str, contents: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         """Return the contents of resources/read and those of the tool, with only the fields that the tool tells."""
@@ -85,7 +108,7 @@ class ToolAnswer:
         one, other = ([_pick(content, told) for content in side] for side in found)
         if len(one) != len(other) or (have_same_items(one, other) and not are_equal(one, other)):
             return [one, other]
-        fields = [told | (content.keys() & {"uri"}) for content in self.contents]
+        fields = [told | (content.keys() & {"uri", "mime_type"}) for content in self.contents]
         return [list(map(_pick, side, fields)) for side in found]
 
 
@@ -103,8 +126,11 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
     message = " ".join(texts)[:200]
     if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
-        refused = bool(result.is_error)
-        return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
+        if result.is_error:
+            return ToolAnswer(refused=True, message=message, contents=[], body=None)
+        shown = _show_blocks(uri, result.content, texts, contents or [])
+        said = texts if body is not None else []
+        return ToolAnswer(refused=False, message="", contents=shown, body=None, texts=said, structured=body)
     if not are_equal([parse_json(text) for text in texts], [body]):
         raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
     if result.is_error is not (body["success"] is not True):
@@ -152,23 +178,25 @@ def _show_part(part: dict[str, Any], attached: list[dict[str, Any]]) -> dict[str
     return {"data": part["data"]} if "data" in part else {}
 
 
-def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+def _show_blocks(uri: str, blocks: list[Any], texts: list[str], expected: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answer of a tool of any form: a text, a list of contents as JSON text, or a block per content."""
-    expected = contents or []
     if len(blocks) == len(expected):
-        return [_show_block(block, one) for block, one in zip(blocks, expected, strict=True)]
+        return [_show_block(uri, block, one) for block, one in zip(blocks, expected, strict=True)]
     listed = parse_json(texts[0]) if len(texts) == 1 else None
     if isinstance(listed, list) and len(listed) == len(expected):
         values = [one.get("content") if isinstance(one, dict) else None for one in listed]
         return [_show_value(str(value), one) for value, one in zip(values, expected, strict=True)]
-    return [_show_block(block, {}) for block in blocks]
+    return [_show_block(uri, block, {}) for block in blocks]
 
 
-def _show_block(block: Any, expected: dict[str, Any]) -> dict[str, Any]:
-    found = block.resource if isinstance(block, mcp_types.EmbeddedResource) else block
-    if isinstance(found, mcp_types.TextContent | mcp_types.TextResourceContents):
-        return _show_value(found.text, expected)
-    return _show_value(str(getattr(found, "blob", getattr(found, "data", ""))), {"blob": {}} | expected)
+def _show_block(uri: str, block: Any, expected: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(block, Attachment):
+        return _show_value(str(getattr(block, "text", "")), expected)
+    try:
+        shown = _show_attachment(uri, block)
+    except ValueError as error:
+        raise ContractError(f"{uri}: a blob of the tool is not base64: {error}") from error
+    return {name: value for name, value in shown.items() if value is not None or name != "mime_type"}
 
 
 def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
@@ -210,7 +238,8 @@ class Answer:
         contents: the contents of resources/read; None if it refuses.
         error: the JSON-RPC error of resources/read; None if it answers.
         body: the structured content of the tool; None without one.
-        refusal: the tool's refusal of an answer that exceeds its `max_bytes`.
+        refusal: the tool's refusal of an answer that exceeds its `max_bytes`, or the text of a tool without a body.
+        other: structured content of the tool that has another form than the contents.
     """
 
     uri: str
@@ -218,11 +247,16 @@ class Answer:
     error: dict[str, Any] | None
     body: dict[str, Any] | None = None
     refusal: dict[str, Any] | None = None
+    other: Any = None
 
     def to_golden(self) -> dict[str, Any]:
-        if self.contents is None:
-            return {"resource": self.error}
-        return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
+        golden = {"resource": self.error} if self.contents is None else {"contents": self.contents}
+        of_tool = {"tool": self.refusal, "structured": self.other}
+        return golden | {name: value for name, value in of_tool.items() if value is not None}
+
+    def without_tool(self) -> "Answer":
+        """Return what resources/read alone answers."""
+        return Answer(self.uri, self.contents, self.error)
 
     def shorten(self, volatile: list[Place]) -> dict[str, Any]:
         """Return what a golden holds, without volatile values, and large contents by shape and hash."""
@@ -281,7 +315,7 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
     if reply.refused != (native.contents is None):
         return _settle_refusal(native, reply, tool)
     if reply.refused and reply.body is None:
-        return native
+        return replace(native, refusal={"message": reply.message})
     contents = reply.compare(uri, native.contents or [])
     one, other = (dict[str, Any](contents=side) for side in contents)
     if native.error is not None:
@@ -296,7 +330,9 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
         verb = "refuses differently" if reply.refused else "lies: it differs"
         lines = describe(differences, "resources/read", tool)
         raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
-    return replace(native, body=reply.body)
+    about = f"{uri}: the text and the structured content of {tool}"
+    structured = None if reply.structured is None else reply.check_structured(about)
+    return replace(native, body=reply.body, other=structured)
 
 
 def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
@@ -329,7 +365,7 @@ async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, 
     if _TIME.search(json.dumps(about, default=str)):
         await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
-    answers = (replace(first, refusal=None), await read(client, first.uri))
+    answers = (first.without_tool(), await read(client, first.uri))
     one, other = [mask(answer.to_golden(), paths) for answer in answers]
     if moved := {found.volatile for found in find_differences(one, other)}:
         raise ContractError(describe_volatile(first.uri, moved, first))

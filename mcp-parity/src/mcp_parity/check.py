@@ -132,7 +132,7 @@ class Checker:
         return None
 
     async def _connect(self, client: AnyClient) -> dict[str, Any]:
-        start = describe_start(client, (*START, "version"))
+        start = await describe_start(client, (*START, "version"))
         self.report.name = " ".join(str(start[name]) for name in ("name", "version") if name in start)
         self.report.protocol = client.protocol_version or ""
         return start
@@ -216,9 +216,10 @@ class Checker:
         return self._ask(uri, lambda client: observe(client, uri, self._settings, self.report.tool))
 
     def _read_again(self, uri: str, first: Answer) -> None:
-        again = self._observe(uri)
-        if again is None:
+        observed = self._observe(uri)
+        if observed is None:
             return
+        again = observed.without_tool()
         other = again.shorten([]) if again.contents is not None else again.to_golden()
         if moved := sorted({one.volatile for one in find_differences(first.to_golden(), other)}):
             self._add(WARNING, uri, f"the answer changes between two reads: {', '.join(moved[:MOST_NAMES])}")

@@ -183,7 +183,7 @@ class Check:
             found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
             for name in ("resources", "resource-templates"):
                 found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
-            if start := listing.describe_start(client, self.settings.start):
+            if start := await listing.describe_start(client, self.settings.start):
                 found["server"] = start
             tool: dict[str, Any] = next(
                 (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}

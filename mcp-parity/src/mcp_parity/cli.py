@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mcp_parity.comparison import Finding, Kind, compare_contracts
+from mcp_parity.changes import Finding, Kind
+from mcp_parity.comparison import compare_contracts
 from mcp_parity.review import find_unannounced, write_page, write_summary
 from mcp_parity.revisions import Places, Revision, Unreadable, find_merge_base, read_contract, read_revision
 from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example

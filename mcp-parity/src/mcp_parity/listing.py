@@ -86,16 +86,21 @@ async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
     raise ContractError(f"{name}: page {len(pages)} names the next page {cursor!r}, which was read before")
 
 
-def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
-    """Return the wanted fields of what the server says of itself at its start; none if its protocol has no start."""
+async def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return the wanted fields of what the server says of itself at its start, in either era of the protocol."""
+    said: dict[str, Any] = {"protocol": client.protocol_version, "instructions": client.instructions}
     info, capabilities = client.server_info, client.server_capabilities
-    if info is None or not info.name:
-        return {}
-    said = {
-        **info.model_dump(mode="json", by_alias=True, exclude_none=True),
-        "instructions": client.instructions,
-        "capabilities": capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
-    }
+    if client.session.discover_result is not None:  # nobody has asked if the configuration names the protocol
+        answer = await client.session.send_discover(str(client.protocol_version))
+        found = mcp_types.DiscoverResult.model_validate(answer)
+        said["instructions"], capabilities = found.instructions, found.capabilities
+        named = (found.meta or {}).get(mcp_types.SERVER_INFO_META_KEY)
+        said |= named if isinstance(named, dict) else {}
+    elif info is not None:
+        said |= info.model_dump(mode="json", by_alias=True, exclude_none=True)
+    said["capabilities"] = (
+        capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {}
+    )
     return {name: said[name] for name in fields if said.get(name) is not None}
 
 

@@ -125,7 +125,7 @@ def show_both(one: Any, other: Any, longest: int) -> tuple[str, str]:
     """Return both values as short texts. What long texts have in common at their start is left out."""
     texts = ["nothing" if value is MISSING else json.dumps(value, ensure_ascii=True) for value in (one, other)]
     same = next((at for at, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0)
-    start = same - _BEFORE if same > _LONGEST_VALUE - _BEFORE else 0
+    start = same - _BEFORE if same > min(longest, _LONGEST_VALUE) - _BEFORE else 0
     was, now = (cut(f"…{text[start:]}" if start else text, longest) for text in texts)
     return was, now
 
