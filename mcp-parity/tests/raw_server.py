@@ -85,6 +85,14 @@ def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [] if FAULT == "has no tool" else [tool]}
 
 
+REFUSALS = {
+    "refuses with an exception": "Traceback (most recent call last):",
+    "fails with the name of a key": "AttributeError: 'Config' object has no attribute 'api_key'",
+    "wants a key when it reads": "API_KEY is not set",
+    "has a hostile error": "</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e",
+}
+
+
 def fail() -> None:
     """Do what no server should do when it reads."""
     if FAULT == "prints when it reads":
@@ -95,12 +103,11 @@ def fail() -> None:
         sys.exit(3)
     if FAULT == "hangs when it reads":
         time.sleep(600)
-    if FAULT == "refuses with an exception":
-        raise RuntimeError("Traceback (most recent call last):")
     if FAULT == "has a hostile error":
         logged = {"level": "error", "data": "\u001b[2J"}
         say({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
-        raise RuntimeError("</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e")
+    if FAULT in REFUSALS:
+        raise RuntimeError(REFUSALS[FAULT])
     while FAULT == "asks and reads no answers":
         say({"jsonrpc": "2.0", "id": "x", "method": "ping"})
     while FAULT == "floods":

@@ -213,11 +213,25 @@ _SECRET = re.compile(
     r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
     r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
 )
-_LOGIN = re.compile(
-    r"(?i)\b(unauthenticated|unauthori[sz]ed|not (authenticated|authori[sz]ed)|authentication (is )?(required|needed))"
-    r"|\b((sign|log)(ged)?[ -]in|login|credentials?|api[ _-]?keys?|(access|bearer|auth)[ _-]token)\b"
-    r"|\w_(TOKEN|SECRET|PASSWORD|API_KEY)\b"
+_NOUN = (
+    r"(credentials?|(api|access|secret)[ _-]?keys?|((api|access|bearer|auth)[ _-]?)?tokens?|log-?ins?|sign-?ins?"
+    r"|password|authenticat(ion|e)|authori[sz]ation|\w+_(token|secret|password|key|credentials))"
 )
+_LACK = re.compile(
+    rf"(?i)\b(unauthenticated|unauthori[sz]ed|forbidden|http (status )?40[13])\b"
+    rf"|\bauth\w*(Error|Exception)\b|(?-i:\b[A-Z0-9_]+_(TOKEN|SECRET|PASSWORD|API_KEY)\b)"
+    rf"|\b(not|never) (been )?(authenticated|authori[sz]ed|(logged|signed)[ -]in)\b"
+    rf"|\b(please|must|to|first,?|and) (log|sign)[ -]?in\b|\b(log|sign)[ -]?in (first|again|to|with|at)\b"
+    rf"|\b{_NOUN}\b['\"`]?( (environment )?(variable|header|value))?( is| are| was| were| has)?( currently)? "
+    rf"(required|needed|missing|invalid|empty|expired|incorrect|rejected|revoked|unset|absent|denied|failed"
+    rf"|not (been )?(set|given|provided|configured|found|defined|supplied|valid)|must be)\b"
+    rf"|\b(missing|no|invalid|expired|set|provide|specify|supply|require[sd]?|needs?|without|configure|locate|find|wrong)"
+    rf"( (a|an|the|your|any|valid|required|environment variable)){{0,3}}:? ['\"`]?{_NOUN}\b"
+)
+_EXCEPTION = re.compile(
+    r"\b(?!No|Not|Key|Auth|Unauth|Credential|Login|Token|Forbidden|Permission)[A-Z]\w*(Error|Exception)\b"
+)
+"""An exception that says nothing of a login by its name. It is a failure of the server, whatever names it quotes."""
 _CREDENTIAL = re.compile(
     r"\b[A-Z][A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIALS)\b|`[^`]*\b(?:login|auth)\b[^`]*`"
 )
@@ -282,7 +296,8 @@ class Answer:
 
 
 def wants_login(text: str) -> bool:
-    return bool(_LOGIN.search(text))
+    """Return whether a text says that a login is missing or refused. To name one is not enough."""
+    return bool(_LACK.search(text)) and not _EXCEPTION.search(text)
 
 
 def find_credentials(text: str) -> list[str]:

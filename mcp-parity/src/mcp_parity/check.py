@@ -62,9 +62,10 @@ class Report:
     @property
     def status(self) -> int:
         """The exit status: 0 without errors, 1 with errors, 2 if there was no connection, 3 for lack of a login."""
-        if not self.protocol:
-            return 3 if any(one.level == LOGIN for one in self.findings) else 2
-        return 1 if any(one.level == ERROR for one in self.findings) else 0
+        levels = {one.level for one in self.findings}
+        if self.protocol and ERROR in levels:
+            return 1
+        return 3 if LOGIN in levels else 0 if self.protocol else 2
 
     def to_json(self) -> str:
         return json.dumps({"status": self.status, **asdict(self)}, indent=2) + "\n"
