@@ -59,6 +59,8 @@ def list_resources(params: dict[str, Any]) -> dict[str, Any]:
         entries[1]["size"] = 3
     if FAULT == "has an unknown field":
         entries[0]["owner"] = "Ada"
+    if FAULT.startswith("lists a secret"):
+        entries.append({"uri": "raw://secret", "name": "secret"})
     page = int(params.get("cursor") or 0)
     if FAULT == "has pages without end":
         return {"resources": [{"uri": f"raw://{page}", "name": "x"}], "nextCursor": str(page + 1)}
@@ -130,15 +132,23 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
         more = {"text": "x"} if FAULT == "has text and bytes" else {}
         return {"contents": [content | more | {"mimeType": "image/png", "blob": blob}]}
-    if FAULT == ANY and uri.startswith("raw://"):
-        return {"contents": [content | {"text": "[]"}]}
-    if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7"):
-        return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
+    if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7") or is_secret(uri):
+        return {
+            "contents": [
+                content | {"text": json.dumps({"uri": uri, "fault": FAULT} if is_secret(uri) else {"uri": uri})}
+            ]
+        }
     if FAULT == "refuses unknown URIs with another code":
         raise RuntimeError("Traceback: no rows")
     if FAULT == "answers unknown URIs":
         return {"contents": [content | {"text": "{}"}]}
     raise LookupError(uri)
+
+
+def is_secret(uri: str) -> bool:
+    """Return whether only a server with this fault knows the URI."""
+    of_all = FAULT == ANY and uri.startswith("raw://")
+    return of_all or (uri == "raw://secret" and FAULT != "lists a secret that it refuses")
 
 
 def read_rows(content: dict[str, Any]) -> list[Any]:
@@ -189,6 +199,8 @@ def list_templates(params: dict[str, Any]) -> dict[str, Any]:
     page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
     form = PATHS.get(FAULT, "/{number}")
     templates = [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
+    if FAULT == "lists a template":
+        templates = [{"uriTemplate": "raw://secret/{number}", "name": "secret"}]
     if FAULT == ANY:
         templates = [{"uriTemplate": "raw://{number}", "name": "any"}]
     return {"resourceTemplates": templates} | page

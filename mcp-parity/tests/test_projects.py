@@ -495,3 +495,19 @@ def test_a_large_answer_is_pinned_by_shape_and_hash(project: Project) -> None:
     project.change('"id": n', '"number": n')
     output = project.fail("-k", "status")
     assert 'contents[0].large.shape.orders[].id: golden: "number"; server: nothing' in output
+
+
+def test_a_proposed_line_works_for_any_key(project: Project) -> None:
+    project.change('"orders": 3', '"Last Seen": {"a.b": [{"x[]": next(counter)}], \'"\': 1}')
+    status, output = project.update("-k", "inventory or status")
+    assert status == 1
+    line = r'"shop://status contents[].data[\"Last Seen\"][\"a.b\"][][\"x[]\"]",'
+    assert line in output
+    project.set(f"mcp_volatile = [{line}]")
+    for run in (project.update, project.run):
+        status, output = run("-k", "status or configuration")
+        assert status == 0, output
+    assert project.golden("data/shop/status")["contents"][0]["data"]["Last Seen"] == {
+        "a.b": [{"x[]": "<differs>"}],
+        '"': 1,
+    }

@@ -361,7 +361,8 @@ def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
 
 def describe_volatile(uri: str, paths: set[str], answer: Answer) -> str:
     """Return which lines declare values that differ from read to read."""
-    lines = "".join(f'\n    "{uri} {path}{_propose_part(answer, path)}",' for path in sorted(paths))
+    proposed = (f"{uri} {path}{_propose_part(answer, path)}" for path in sorted(paths))
+    lines = "".join(f"\n    {json.dumps(line, ensure_ascii=False)}," for line in proposed)  # as in TOML
     advice = "Make it stable, or declare what changes:"
     return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [{lines}\n]"
 
@@ -372,7 +373,7 @@ def _propose_part(answer: Answer, path: str) -> str:
         return ""
     lines = "\n".join(line for one in answer.contents or [] for line in one.get("lines", []))
     found = next((one for one in _TIMES if re.search(one, lines)), None)
-    return f" /{found}/".replace("\\", "\\\\") if found else ""
+    return f" /{found}/" if found else ""
 
 
 async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:

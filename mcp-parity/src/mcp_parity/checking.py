@@ -5,7 +5,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import filter as match
 from fnmatch import fnmatchcase
 from functools import partial
@@ -130,8 +130,8 @@ class Check:
     to_golden: Callable[[Answer], Any] | None
     change_rows: Callable[..., object]
 
-    def check_case(self, row: Row) -> None:
-        """Check that both surfaces give the answer of the golden."""
+    def check_case(self, row: Row, *, own: bool = False) -> None:
+        """Check that both surfaces give the answer of the golden. `own` is a row that the home world does not list."""
         uri = row["example_uri"]
         if not uri:
             line = f'mcp_examples = ["{row["uri"]} = {row["uri"].partition("{")[0]}..."]'
@@ -147,7 +147,7 @@ class Check:
         answer = converse(self.server, self.settings, ask, uri)
         for leak in answer.find_leaks():
             warnings.warn(leak, ContractWarning, stacklevel=2)
-        if row["type"] == "resource" and not self.world:
+        if row["type"] == "resource" and (own or not self.world):
             check_listed(answer)
         kinds = [self.names.data, self.names.error]
         kind, other = kinds if answer.contents is not None else reversed(kinds)
@@ -199,6 +199,40 @@ class Check:
             listing.check_discovery(found)
         for name, value in found.items():
             self._compare(name, serialize(value), self.names.listing, None)
+        if self.world:
+            self._check_own_resources()
+
+    def _check_own_resources(self) -> None:
+        """Check the answers of what this world lists and the home world does not: it is in no row of the inventory."""
+        known = {row["uri"] for row in self.rows}
+        rows = [row for row in listing.select_resources(self._list_rows()) if row["uri"] not in known]
+        for row in rows:
+            if row["type"] != "resource" and row["uri"] not in self.settings.examples:
+                about = f"{row['uri']} is listed only in {self.world}"
+                raise ContractError(
+                    f'{about}: add its example\n    mcp_examples = ["{row["uri"]} = {row["example_uri"]}"]'
+                )
+            replace(self, names=self._name([row["example_uri"] for row in rows])).check_case(row, own=True)
+
+    def _name(self, uris: list[str]) -> Names:
+        """Return the names of the rows and of more URIs."""
+        return Names([*(row["example_uri"] for row in self.rows if row["example_uri"]), *uris])
+
+    def _name_own(self, world: str) -> set[str]:
+        """Return the names of goldens of what only another world lists, as its lists in the goldens say."""
+        lists = {
+            key: read_golden(self.settings, self.names.listing(key, world)) or []
+            for key in ("resources", "resource-templates")
+        }
+        listed = [one[listing.LISTS[key].key] for key, entries in lists.items() for one in entries]
+        known = {row["uri"] for row in self.rows}
+        own = [self.settings.examples.get(uri, uri) for uri in listed if uri not in known]
+        return self._name(own).all([world]) if own else set()
+
+    def _list_rows(self) -> list[Row]:
+        components = list_live(self.server, self.settings)
+        self.change_rows(components=components)
+        return [one.row for one in components]
 
     def check_misspelt(self) -> None:
         """Check that both surfaces refuse URIs that no list knows, and one refusal with its golden, if there is one."""
@@ -227,9 +261,7 @@ class Check:
 
     def check_inventory(self) -> None:
         """Check that the inventory lists what the server lists; write it if goldens are being written."""
-        components = list_live(self.server, self.settings)
-        self.change_rows(components=components)
-        live = [one.row for one in components]
+        live = self._list_rows()
         path = self.settings.inventory
         for name in self.settings.columns:
             if name not in COLUMNS and not any(name in row for row in live):
@@ -250,7 +282,8 @@ class Check:
 
     def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
-        found = find_goldens(self.settings) - self.names.all(self.worlds)
+        named = self.names.all(self.worlds).union(*(self._name_own(world) for world in self.worlds if world))
+        found = find_goldens(self.settings) - named
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
             self._delete(left)
@@ -261,6 +294,9 @@ class Check:
     def check_settings(self) -> None:
         """Check that each line of the configuration applies to something."""
         uris = {row["uri"] for row in self.rows}
+        for world in self.worlds:
+            templates = read_golden(self.settings, self.names.listing("resource-templates", world)) or []
+            uris |= {one["uriTemplate"] for one in templates}
         unused = [f"mcp_examples: {template}: no such template" for template in self.settings.examples.keys() - uris]
         goldens, others = find_goldens(self.settings), self.settings.others
         unused += [f"mcp_other_goldens: {one}: no such golden" for one in others if not match(goldens, one)]

@@ -76,8 +76,8 @@ def parse_example(line: str) -> tuple[str, str]:
 
 
 def parse_volatile(line: str) -> Volatile:
-    """Parse a line of the form `URI path` or `URI path /pattern of a part/`."""
-    found = re.fullmatch(r"(\S.*?)\s+(\S+?)(?:\s+/(.+)/)?", line.strip())
+    """Parse a line of the form `URI path` or `URI path /pattern of a part/`. Blanks in a path are in double quotes."""
+    found = re.fullmatch(r'(\S.*?)\s+((?:[^\s"]|"(?:[^"\\]|\\.)*")+?)(?:\s+/(.+)/)?', line.strip())
     if not found:
         raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
     try:

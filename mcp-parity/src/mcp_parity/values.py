@@ -23,6 +23,23 @@ _DEEPEST = 200  # levels, of which comparing takes several calls each
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
 
 
+_QUOTED = r'\["(?:[^"\\]|\\.)*"\]'
+_STEP = re.compile(rf"({_QUOTED})|(\[\])|(?:^|\.)([^.\[]*)")
+
+
+def add_key(path: str, name: str) -> str:
+    """Return the path of a key. One that is no plain word is written as `["Last Seen"]`."""
+    if not name or re.search(r'[\s.\[\]"]', name):
+        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{path}.{name}" if path else name
+
+
+def split_path(path: str) -> list[str | None]:
+    """Return the keys of a path, and None for the items of a list."""
+    found = _STEP.finditer(path)
+    return [json.loads(one[1][1:-1]) if one[1] else None if one[2] else one[3] for one in found]
+
+
 class Difference(NamedTuple):
     """Two values that differ at a path, such as `contents[0].data.orders`. A value that does not exist is `MISSING`."""
 
@@ -34,7 +51,7 @@ class Difference(NamedTuple):
     def volatile(self) -> str:
         """The path for `mcp_volatile`: without indexes, and the whole list if its length differs."""
         path = re.sub(r"\[\d+\]$", "", self.path) if MISSING in (self.one, self.other) else self.path
-        return re.sub(r"\[\d+\]", "[]", path)
+        return re.sub(rf"({_QUOTED})|\[\d+\]", lambda found: found[1] or "[]", path)
 
 
 MISSING: Any = ...
@@ -63,7 +80,7 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
         return
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
-            inner = f"{path}.{name}" if path else name
+            inner = f"{path}.{name}" if path.endswith(".large.shape") else add_key(path, name)  # its keys are paths
             yield from find_differences(one.get(name, MISSING), other.get(name, MISSING), inner)
     elif isinstance(one, list) and isinstance(other, list):
         yield from _list_differences(one, other, path)
@@ -142,17 +159,17 @@ def cut(text: str, longest: int) -> str:
 def mask(value: Any, paths: Iterable[Place], placeholder: str | None = MASK) -> Any:
     """Return a copy in which the values at the paths, or parts of their texts, are replaced with a placeholder."""
     for path, part in paths:
-        value = _mask(value, path.replace("[]", ".[]").strip(".").split("."), part, placeholder)
+        value = _mask(value, split_path(path), part, placeholder)
     return value
 
 
-def _mask(value: Any, path: list[str], part: re.Pattern[str] | None, placeholder: str | None) -> Any:
+def _mask(value: Any, path: list[str | None], part: re.Pattern[str] | None, placeholder: str | None) -> Any:
     if not path:
         return _mask_part(value, part, placeholder) if part else placeholder
     head, *rest = path
-    if head == "[]" and isinstance(value, list):
+    if head is None and isinstance(value, list):
         return [_mask(one, rest, part, placeholder) for one in value]
-    if isinstance(value, dict) and head in value:
+    if isinstance(value, dict) and head is not None and head in value:
         return value | {head: _mask(value[head], rest, part, placeholder)}
     return value
 
