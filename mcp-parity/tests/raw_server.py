@@ -26,6 +26,8 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `initialize`."""
     if FAULT == "hangs at its start":
         time.sleep(600)
+    if FAULT == "starts late":
+        time.sleep(1)
     if FAULT == "prints at its start":
         say("Hello")
     capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}
@@ -218,7 +220,11 @@ METHODS = {
 
 
 WAITS = "waits at its start"
-AT_ITS_START = {"ends at its start": "no such file: rows.db", "wants a key at its start": "set API_KEY"}
+AT_ITS_START = {
+    "shows its usage": "error: no database\nusage: rows [-h] FILE\n  - Use --db-path md: for a cloud",
+    "ends at its start": "no such file: rows.db",
+    "wants a key at its start": "set API_KEY",
+}
 """What the server says on stderr before it ends."""
 
 

@@ -78,13 +78,16 @@ class Checker:
         """Prepare a check that may take some seconds, and reads no more than the most resources."""
         self._server = server
         self._settings = settings
+        self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._most = most
         self.report = Report(settings.server)
 
-    def run(self) -> Report:
+    def run(self, first: float) -> Report:
+        """Check the server. `first` are the seconds that its start and its first answer may take."""
         began = time.monotonic()
-        start = self._ask("connection", self._connect)
+        start = self._ask("connection", self._connect, min(first, self._seconds))
+        self._end = time.monotonic() + self._seconds
         if start is not None:
             lists = {name: self._list(name, start.get("capabilities")) for name in LISTS}
             tools = {tool["name"]: tool for tool in lists["tools"]}
@@ -109,13 +112,15 @@ class Checker:
         if finding not in self.report.findings:
             self.report.findings.append(finding)
 
-    def _ask(self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]]) -> T | None:
+    def _ask(
+        self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], limit: float | None = None
+    ) -> T | None:
         """Return what the talk returns; None after what went wrong was added to the findings."""
         left = self._end - time.monotonic()
         if left <= 0:
             self._add(ERROR, "time", "the time for the check is over: what follows was not checked")
             return None
-        settings = replace(self._settings, timeout=min(left, self._settings.timeout))
+        settings = replace(self._settings, timeout=limit or min(left, self._settings.timeout))
         try:
             return ask(self._server, settings, talk, about)
         except Unanswered as error:
@@ -125,7 +130,8 @@ class Checker:
             elif said := self._find_missing_login():
                 self._add(LOGIN, about, f"it ends at its start and needs a login: {said}")
             else:
-                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
+                late = "; --limit names another time" if "(mcp_timeout)" in str(error) else ""
+                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", "") + late)
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
                 without_advice = line.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
