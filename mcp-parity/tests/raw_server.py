@@ -9,8 +9,11 @@ from typing import Any
 
 FAULT = os.environ.get("FAULT", "")
 ROWS = [{"id": number, "price": number / 2} for number in range(30)]
-IS_NEW = FAULT == "speaks only the newest protocol"
+ERA = os.environ.get("ERA", "")
+"""`new` for a server of protocol 2026-07-28, `anonymous` for one that does not name itself there."""
+IS_NEW = FAULT == "speaks only the newest protocol" or ERA != ""
 HINTS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if IS_NEW else {}
+ANY = "has a template that matches all URIs of its scheme"
 LARGEST = 60_000_000
 
 
@@ -23,6 +26,8 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `initialize`."""
     if FAULT == "hangs at its start":
         time.sleep(600)
+    if FAULT == "starts late":
+        time.sleep(1)
     if FAULT == "prints at its start":
         say("Hello")
     capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}
@@ -37,9 +42,11 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
 def discover(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `server/discover`, which the newest protocol has in place of `initialize`."""
     said = start({"protocolVersion": ""})
+    named = {} if ERA == "anonymous" else {"_meta": {"io.modelcontextprotocol/serverInfo": said["serverInfo"]}}
     return {
         "supportedVersions": ["2026-07-28"],
-        **{name: said[name] for name in ("capabilities", "serverInfo", "instructions")},
+        **{name: said[name] for name in ("capabilities", "instructions")},
+        **named,
     }
 
 
@@ -54,6 +61,8 @@ def list_resources(params: dict[str, Any]) -> dict[str, Any]:
         entries[1]["size"] = 3
     if FAULT == "has an unknown field":
         entries[0]["owner"] = "Ada"
+    if FAULT.startswith("lists a secret"):
+        entries.append({"uri": "raw://secret", "name": "secret"})
     page = int(params.get("cursor") or 0)
     if FAULT == "has pages without end":
         return {"resources": [{"uri": f"raw://{page}", "name": "x"}], "nextCursor": str(page + 1)}
@@ -80,6 +89,14 @@ def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [] if FAULT == "has no tool" else [tool]}
 
 
+REFUSALS = {
+    "refuses with an exception": "Traceback (most recent call last):",
+    "fails with the name of a key": "AttributeError: 'Config' object has no attribute 'api_key'",
+    "wants a key when it reads": "API_KEY is not set",
+    "has a hostile error": "</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e",
+}
+
+
 def fail() -> None:
     """Do what no server should do when it reads."""
     if FAULT == "prints when it reads":
@@ -90,12 +107,11 @@ def fail() -> None:
         sys.exit(3)
     if FAULT == "hangs when it reads":
         time.sleep(600)
-    if FAULT == "refuses with an exception":
-        raise RuntimeError("Traceback (most recent call last):")
     if FAULT == "has a hostile error":
         logged = {"level": "error", "data": "\u001b[2J"}
         say({"jsonrpc": "2.0", "method": "notifications/message", "params": logged})
-        raise RuntimeError("</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e")
+    if FAULT in REFUSALS:
+        raise RuntimeError(REFUSALS[FAULT])
     while FAULT == "asks and reads no answers":
         say({"jsonrpc": "2.0", "id": "x", "method": "ping"})
     while FAULT == "floods":
@@ -118,11 +134,23 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
         more = {"text": "x"} if FAULT == "has text and bytes" else {}
         return {"contents": [content | more | {"mimeType": "image/png", "blob": blob}]}
-    if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7"):
-        return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
+    if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7") or is_secret(uri):
+        return {
+            "contents": [
+                content | {"text": json.dumps({"uri": uri, "fault": FAULT} if is_secret(uri) else {"uri": uri})}
+            ]
+        }
+    if FAULT == "refuses unknown URIs with another code":
+        raise RuntimeError("Traceback: no rows")
     if FAULT == "answers unknown URIs":
         return {"contents": [content | {"text": "{}"}]}
     raise LookupError(uri)
+
+
+def is_secret(uri: str) -> bool:
+    """Return whether only a server with this fault knows the URI."""
+    of_all = FAULT == ANY and uri.startswith("raw://")
+    return of_all or (uri == "raw://secret" and FAULT != "lists a secret that it refuses")
 
 
 def read_rows(content: dict[str, Any]) -> list[Any]:
@@ -172,9 +200,12 @@ def list_templates(params: dict[str, Any]) -> dict[str, Any]:
     last = min(first + 50, int(os.environ.get("TEMPLATES", "0")))
     page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
     form = PATHS.get(FAULT, "/{number}")
-    return {
-        "resourceTemplates": [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
-    } | page
+    templates = [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
+    if FAULT == "lists a template":
+        templates = [{"uriTemplate": "raw://secret/{number}", "name": "secret"}]
+    if FAULT == ANY:
+        templates = [{"uriTemplate": "raw://{number}", "name": "any"}]
+    return {"resourceTemplates": templates} | page
 
 
 METHODS = {
@@ -189,7 +220,11 @@ METHODS = {
 
 
 WAITS = "waits at its start"
-AT_ITS_START = {"ends at its start": "no such file: rows.db", "wants a key at its start": "set API_KEY"}
+AT_ITS_START = {
+    "shows its usage": "error: no database\nusage: rows [-h] FILE\n  - Use --db-path md: for a cloud",
+    "ends at its start": "no such file: rows.db",
+    "wants a key at its start": "set API_KEY",
+}
 """What the server says on stderr before it ends."""
 
 

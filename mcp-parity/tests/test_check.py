@@ -6,16 +6,18 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from mcp_parity.cli import main
+from mcp_parity.cli import NUMBERS, main
 from tests.project import SERVER
-from tests.raw_server import WAITS
+from tests.raw_server import ANY, WAITS
 from tests.serving import serve
 
-RAW = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'raw_server.py'))}"
+RAW_FILE = str(Path(__file__).parent / "raw_server.py")
+RAW = f"{shlex.quote(sys.executable)} {shlex.quote(RAW_FILE)}"
 QUICK = ["--pause", "0"]
 FAULTS = {
     "prints at its start": (1, "error    stdout: a line that is no message of MCP: 'Hello'; log to stderr instead"),
@@ -35,6 +37,7 @@ FAULTS = {
     "is huge": (1, "error    raw://rows: 60,000,002 characters are too many to compare"),
     "ends when it reads": (1, "(the process has ended with status 3)"),
     "ends at its start": (2, "the last line of stderr: no such file: rows.db"),
+    "shows its usage": (2, "stderr: error: no database … - Use --db-path md: for a cloud"),
     "wants a key at its start": (
         3,
         "login    connection: it ends at its start and needs a login: set API_KEY; it names API_KEY",
@@ -64,6 +67,18 @@ def test_a_server_without_faults(capsysbinary: pytest.CaptureFixture[bytes]) -> 
     assert "  offers   3 resources, 0 resource templates, 1 tool, 1 prompt" in text
     assert "  pages    resources 2" in text
     assert "tokens for the lists (resources 33, tools 13, prompts 17)" in text
+
+
+@pytest.mark.parametrize("era", ["new", "anonymous"])
+def test_a_server_of_the_newest_protocol(
+    era: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ERA", era)
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, text.splitlines()[-1], text.startswith("raw 1 ")) == (0, "Nothing is wrong.", era == "new"), text
+    monkeypatch.setenv("FAULT", "declares nothing")
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert "warning  resources: the server does not declare the capability resources" in text
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -161,6 +176,15 @@ def test_everything_is_in_the_json(capsysbinary: pytest.CaptureFixture[bytes], m
     assert [(one["level"], one["about"]) for one in report["findings"]] == [("error", "raw://rows")]
 
 
+def test_a_uri_that_a_template_matches_is_not_unknown(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resource `greeting://world` and a template `greeting://{name}` belong to the first steps of FastMCP."""
+    monkeypatch.setenv("FAULT", ANY)
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, "unknown" in text) == (0, False), text
+
+
 LYING = """
 class Lie(Middleware):
     async def on_call_tool(self, context, call_next):
@@ -224,6 +248,7 @@ NO_NUMBERS = [
         (["no_such_module_here:mcp"], "ModuleNotFoundError"),
         (["python 'server.py"], "mcp_server = python 'server.py: ValueError: No closing quotation"),
         *(([f"--{name}", value, RAW], f"--{name} must be from ") for name, value in NO_NUMBERS),
+        (["--html", "/nowhere/page.html", "no-such-server"], "No such file or directory: '/nowhere/page.html'"),
         (["--pause", "0", "--html", "/nowhere/page.html", RAW], "No such file or directory: '/nowhere/page.html'"),
     ],
 )
@@ -237,8 +262,52 @@ def test_mistakes_are_reported_in_one_line(
     assert message in line
 
 
+COPY = f"""import runpy, sys
+assert sys.argv[1:] == ARGUMENTS, sys.argv
+runpy.run_path({RAW_FILE!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("arguments", [["exec", "--", "rows", "--", "--flag"], ["--flag"], ["a b"]])
+def test_the_arguments_of_the_server_stay_as_they_are(
+    arguments: list[str], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    server = tmp_path / "a server.py"
+    server.write_text(COPY.replace("ARGUMENTS", repr(arguments)), encoding="utf-8")
+    for start in ([], ["--"]):
+        status, text = check(capsysbinary, *QUICK, *start, sys.executable, str(server), *arguments)
+        assert status == 0, text
+
+
+def test_a_path_with_blanks_is_one_command(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    server = tmp_path / "a server"
+    server.write_text(f"#!{sys.executable}\n{COPY.replace('ARGUMENTS', '[]')}", encoding="utf-8")
+    server.chmod(0o755)
+    status, text = check(capsysbinary, *QUICK, str(server))
+    assert status == 0, text
+
+
+def test_the_first_answer_may_take_longer_than_the_others(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package is perhaps downloaded before."""
+    monkeypatch.setitem(NUMBERS, "limit", (0.9, 0.001, "the seconds that an answer may take"))
+    monkeypatch.setenv("FAULT", "starts late")
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert status == 0, text
+    status, text = check(capsysbinary, *QUICK, "--limit", "0.5", RAW)
+    assert (status, "the server does not answer within 0.5 s; --limit names another time" in text) == (2, True), text
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"mcp-parity {version('mcp-parity')}\n"
+
+
 def test_a_command_that_does_not_exist_and_a_url_without_a_server(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     status, text = check(capsysbinary, "no-such-command-here", "--flag")
     assert (status, "No such file or directory" in text) == (2, True), text
-    status, text = check(capsysbinary, "http://127.0.0.1:9/mcp")
+    status, text = check(capsysbinary, "HTTP://127.0.0.1:9/mcp")
     assert (status, "no answer: " in text) == (2, True), text

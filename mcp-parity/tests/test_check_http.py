@@ -46,7 +46,7 @@ def test_a_fault_is_named_in_a_line(fault: str, when: str, capsysbinary: pytest.
     hanging = LONG if when else SHORT
     with serve_raw(fault, when) as url:
         status, text = check(capsysbinary, *(hanging if "answers" in fault else SMALL), url)
-    level, expected = ("login", {"": 3}.get(when, 0)) if "wants" in fault else ("error", {"": 2}.get(when, 1))
+    level, expected = ("login", 3) if "wants" in fault else ("error", {"": 2}.get(when, 1))
     [*_, line, verdict] = text.splitlines()
     assert line.startswith(f"  {level:<8} {(when and 'raw://') or 'connection: '}")
     assert FAULTS[fault] in line
@@ -96,7 +96,7 @@ def test_a_login_that_is_refused(capsysbinary: pytest.CaptureFixture[bytes]) -> 
         ),
     ],
 )
-def test_a_resource_that_needs_a_login_does_not_fail_the_check(
+def test_a_resource_that_needs_a_login_is_no_error_and_no_success(
     error: dict[str, Any], line: str, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with serve_raw(refusal=error) as url:
@@ -105,7 +105,7 @@ def test_a_resource_that_needs_a_login_does_not_fail_the_check(
         one for one in text.splitlines() if one.startswith("  login    raw://rows and 2 more: it needs a login: ")
     ]
     assert line in found
-    assert (status, text.splitlines()[-1]) == (0, "3 missing logins.")
+    assert (status, text.splitlines()[-1]) == (3, "3 missing logins.")
 
 
 @pytest.mark.parametrize("message", ["no such row", "the disk is full", "raw://rows is broken"])

@@ -3,11 +3,14 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from mcp_parity.settings import Names
 from tests.project import FEW, PLUGINS, Project
 from tests.raw_http import serve_raw
+from tests.raw_server import ANY
 
 RAW = Path(__file__).parent / "raw_server.py"
 ROWS = "raw://rows"
@@ -81,6 +84,29 @@ def find_unnamed(raw: Project, world: str, faults: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 def test_each_fault_is_named_with_its_place(step: int, raw: Project) -> None:
     assert find_unnamed(raw, "home", [*FAULTS][::step]) == []
+
+
+AT_ITS_START = ("can subscribe", "another name", "other instructions")
+
+
+@pytest.mark.parametrize(("era", "protocol"), [("new", "auto"), ("new", "2026-07-28"), ("anonymous", "auto")])
+def test_the_start_of_a_server_of_the_newest_protocol_is_pinned(
+    era: str, protocol: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients that know the protocol from their configuration ask nothing. A server need not name itself."""
+    monkeypatch.setenv("ERA", era)
+    server = f'mcp_server = "{sys.executable} {RAW}"\nmcp_protocol = "{protocol}"'
+    project.write("pyproject.toml", f"[tool.pytest.ini_options]\n{server}\n")
+    status, output = project.update("-k", "inventory or lists")
+    assert status == 0, output
+    assert ("name" in project.golden("discovery/server")) is (era == "new")
+    for fault in AT_ITS_START:
+        monkeypatch.setenv("FAULT", fault)
+        if (fault, era) != ("another name", "anonymous"):
+            output = project.fail("-k", "lists")
+            assert all(one in output for one in FAULTS[fault]), output
+    monkeypatch.setenv("FAULT", "declares nothing")
+    assert "server differs from golden/discovery/server.json" in project.fail("-k", "lists")
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
@@ -183,3 +209,32 @@ def test_many_templates_take_less_than_a_minute(count: int, raw: Project, monkey
         status, output = run()
         assert status == 0, output
     assert len([name for name in raw.files if name.startswith("golden/data/raw/t")]) == count + 1
+
+
+def test_both_surfaces_must_refuse_what_no_list_names(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert raw.golden("errors/unknown") == {"resource": {"code": -32002, "message": "no resource <uri>"}}
+    monkeypatch.setenv("FAULT", "answers unknown URIs")
+    assert "raw://blox: an unknown URI is answered with data" in raw.fail("-k", "misspelt")
+    monkeypatch.setenv("FAULT", "refuses unknown URIs with another code")
+    output = raw.fail("-k", "misspelt")
+    assert "unknown differs from golden/errors/unknown.json\n  resource.code: golden: -32002; server: -32603" in output
+    monkeypatch.setenv("FAULT", ANY)
+    (raw.root / "golden/errors/unknown.json").unlink()
+    status, output = raw.run("-k", "misspelt or case")
+    assert (status, "1 passed, 1 skipped" in output) == (0, True), output
+
+
+def test_the_refusal_of_an_unknown_uri_is_pinned_by_the_next_update(raw: Project) -> None:
+    """Goldens of an earlier version have none."""
+    (raw.root / "golden/errors/unknown.json").unlink()
+    for run in (raw.run, raw.update, raw.run):
+        status, output = run("-k", "misspelt or golden_has_a_case")
+        assert status == 0, output
+    assert "golden/errors/unknown.json" in raw.files
+
+
+def test_names_are_made_once_for_all_cases(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Mock(wraps=Names)
+    monkeypatch.setattr("mcp_parity.plugin.Names", make)
+    status, output = raw.run()
+    assert (status, make.call_count) == (0, 1), output

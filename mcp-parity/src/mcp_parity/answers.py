@@ -5,8 +5,9 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mcp_types
@@ -14,7 +15,17 @@ from mcp.shared.exceptions import MCPError
 
 from mcp_parity.serving import ANSWER, AnyClient
 from mcp_parity.settings import ContractError, Settings
-from mcp_parity.values import Place, are_equal, describe, find_differences, mask, parse_json, read_json, shorten
+from mcp_parity.values import (
+    Place,
+    are_equal,
+    describe,
+    find_differences,
+    have_same_items,
+    mask,
+    parse_json,
+    read_json,
+    shorten,
+)
 
 MOST_CHARACTERS = 50_000_000
 LARGEST_IMAGE = 50_000
@@ -60,17 +71,52 @@ def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The tool's answer. It has a body if the tool answers with `success` and `uri`."""
+    """The tool's answer. It has a body if the tool answers with `success` and `uri`.
+
+    A tool of another form can have texts and structured content beside them.
+    """
 
     refused: bool
     message: str
     contents: list[dict[str, Any]]
     body: dict[str, Any] | None
+    texts: list[str] = field(default_factory=list)
+    structured: Any = None
 
-    def trim(self, contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Return the contents of resources/read with only the fields that the tool tells."""
-        kept = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
-        return [{name: value for name, value in one.items() if name in kept} for one in contents or []]
+    def check_structured(self, about: str) -> Any:
+        """Return structured content that only can be pinned; None if it says what the texts or the contents say.
+
+        It is a contradiction if they have the same form: hosts show one or the other.
+        """
+        value = self.structured
+        if isinstance(value, dict) and value.keys() == {"result"}:
+            value = value["result"]
+        data = [one.get("data") for one in self.contents]
+        said = [*self.texts, *map(parse_json, self.texts), *data]
+        if any(are_equal(value, one) for one in (*said, data) if one is not None):
+            return None
+        for one in said if len(self.contents) == 1 else ():
+            if type(one) is type(value) and (not isinstance(one, dict) or one.keys() & value.keys()):
+                lines = describe(list(find_differences(one, value)), "text", "structured content")
+                raise ContractError(f"{about} differ\n{lines}")
+        return self.structured
+
+    def compare(self, uri: str, contents: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+        """Return the contents of resources/read and those of the tool, with only the fields that the tool tells."""
+        found = [{"uri": uri} | one for one in contents], self.contents
+        told = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
+        one, other = ([_pick(content, told) for content in side] for side in found)
+        if len(one) != len(other) or (have_same_items(one, other) and not are_equal(one, other)):
+            return [one, other]
+        fields = [told | (content.keys() & {"uri", "mime_type"}) for content in self.contents]
+        return [list(map(_pick, side, fields)) for side in found]
+
+
+def _pick(content: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name in names}
+
+
+Attachment = mcp_types.ImageContent | mcp_types.AudioContent | mcp_types.EmbeddedResource
 
 
 async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> ToolAnswer:
@@ -80,8 +126,11 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
     message = " ".join(texts)[:200]
     if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
-        refused = bool(result.is_error)
-        return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
+        if result.is_error:
+            return ToolAnswer(refused=True, message=message, contents=[], body=None)
+        shown = _show_blocks(uri, result.content, texts, contents or [])
+        said = texts if body is not None else []
+        return ToolAnswer(refused=False, message="", contents=shown, body=None, texts=said, structured=body)
     if not are_equal([parse_json(text) for text in texts], [body]):
         raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
     if result.is_error is not (body["success"] is not True):
@@ -91,12 +140,22 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     body.pop("timestamp", None)
     if result.is_error:
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
-    images = [block.data for block in result.content if isinstance(block, mcp_types.ImageContent)]
     parts = [body] if body.get("contents") is None else body["contents"]
     if not (isinstance(parts, list) and all(map(_is_content, parts))):
         raise ContractError(f"{uri}: the contents of {tool} are not a list of objects with texts")
-    shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
-    return ToolAnswer(refused=False, message="", contents=shown, body=body)
+    try:
+        attached = [_show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
+        shown = [{"mime_type": one.get("mime_type")} | _show_part(one, attached) for one in parts]
+    except ValueError as error:
+        raise ContractError(f"{uri}: a blob of {tool} is not base64: {error}") from error
+    return ToolAnswer(refused=False, message="", contents=shown + attached, body=body)
+
+
+def _show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
+    """Return a content that the tool gives beside its body. Only an embedded resource tells a URI."""
+    if isinstance(block, mcp_types.EmbeddedResource):
+        return {"uri": block.resource.uri} | show_content(uri, block.resource)
+    return {"mime_type": block.mime_type} | show_blob(block.data, block.mime_type)
 
 
 def _is_content(part: Any) -> bool:
@@ -104,32 +163,40 @@ def _is_content(part: Any) -> bool:
     return isinstance(part, dict) and all(isinstance(part.get(name) or "", str) for name in names)
 
 
-def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
+def _show_part(part: dict[str, Any], attached: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the value of a content of the body. What is attached in place of the value is no further content."""
     given = {name for name, value in part.items() if value is not None}
     if "text" in given and "data" not in given:
         return show_text(part["text"])
-    if "data" not in given and ("blob" in given or images):
-        return show_blob(part["blob"] if "blob" in given else images.pop(0), part.get("mime_type"))
+    if "data" not in given and "blob" in given:
+        shown = show_blob(part["blob"], part.get("mime_type"))
+        if attached and attached[0].get("blob") == shown["blob"]:
+            attached.pop(0)
+        return shown
+    if "data" not in given and attached and attached[0]["mime_type"] == part.get("mime_type"):
+        return attached.pop(0)
     return {"data": part["data"]} if "data" in part else {}
 
 
-def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+def _show_blocks(uri: str, blocks: list[Any], texts: list[str], expected: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answer of a tool of any form: a text, a list of contents as JSON text, or a block per content."""
-    expected = contents or []
     if len(blocks) == len(expected):
-        return [_show_block(block, one) for block, one in zip(blocks, expected, strict=True)]
+        return [_show_block(uri, block, one) for block, one in zip(blocks, expected, strict=True)]
     listed = parse_json(texts[0]) if len(texts) == 1 else None
     if isinstance(listed, list) and len(listed) == len(expected):
         values = [one.get("content") if isinstance(one, dict) else None for one in listed]
         return [_show_value(str(value), one) for value, one in zip(values, expected, strict=True)]
-    return [_show_block(block, {}) for block in blocks]
+    return [_show_block(uri, block, {}) for block in blocks]
 
 
-def _show_block(block: Any, expected: dict[str, Any]) -> dict[str, Any]:
-    found = block.resource if isinstance(block, mcp_types.EmbeddedResource) else block
-    if isinstance(found, mcp_types.TextContent | mcp_types.TextResourceContents):
-        return _show_value(found.text, expected)
-    return _show_value(str(getattr(found, "blob", getattr(found, "data", ""))), {"blob": {}} | expected)
+def _show_block(uri: str, block: Any, expected: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(block, Attachment):
+        return _show_value(str(getattr(block, "text", "")), expected)
+    try:
+        shown = _show_attachment(uri, block)
+    except ValueError as error:
+        raise ContractError(f"{uri}: a blob of the tool is not base64: {error}") from error
+    return {name: value for name, value in shown.items() if value is not None or name != "mime_type"}
 
 
 def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
@@ -146,11 +213,25 @@ _SECRET = re.compile(
     r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
     r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
 )
-_LOGIN = re.compile(
-    r"(?i)\b(unauthenticated|unauthori[sz]ed|not (authenticated|authori[sz]ed)|authentication (is )?(required|needed))"
-    r"|\b((sign|log)(ged)?[ -]in|login|credentials?|api[ _-]?keys?|(access|bearer|auth)[ _-]token)\b"
-    r"|\w_(TOKEN|SECRET|PASSWORD|API_KEY)\b"
+_NOUN = (
+    r"(credentials?|(api|access|secret)[ _-]?keys?|((api|access|bearer|auth)[ _-]?)?tokens?|log-?ins?|sign-?ins?"
+    r"|password|authenticat(ion|e)|authori[sz]ation|\w+_(token|secret|password|key|credentials))"
 )
+_LACK = re.compile(
+    rf"(?i)\b(unauthenticated|unauthori[sz]ed|forbidden|http (status )?40[13])\b"
+    rf"|\bauth\w*(Error|Exception)\b|(?-i:\b[A-Z0-9_]+_(TOKEN|SECRET|PASSWORD|API_KEY)\b)"
+    rf"|\b(not|never) (been )?(authenticated|authori[sz]ed|(logged|signed)[ -]in)\b"
+    rf"|\b(please|must|to|first,?|and) (log|sign)[ -]?in\b|\b(log|sign)[ -]?in (first|again|to|with|at)\b"
+    rf"|\b{_NOUN}\b['\"`]?( (environment )?(variable|header|value))?( is| are| was| were| has)?( currently)? "
+    rf"(required|needed|missing|invalid|empty|expired|incorrect|rejected|revoked|unset|absent|denied|failed"
+    rf"|not (been )?(set|given|provided|configured|found|defined|supplied|valid)|must be)\b"
+    rf"|\b(missing|no|invalid|expired|set|provide|specify|supply|require[sd]?|needs?|without|configure|locate|find|wrong)"
+    rf"( (a|an|the|your|any|valid|required|environment variable)){{0,3}}:? ['\"`]?{_NOUN}\b"
+)
+_EXCEPTION = re.compile(
+    r"\b(?!No|Not|Key|Auth|Unauth|Credential|Login|Token|Forbidden|Permission)[A-Z]\w*(Error|Exception)\b"
+)
+"""An exception that says nothing of a login by its name. It is a failure of the server, whatever names it quotes."""
 _CREDENTIAL = re.compile(
     r"\b[A-Z][A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIALS)\b|`[^`]*\b(?:login|auth)\b[^`]*`"
 )
@@ -171,7 +252,8 @@ class Answer:
         contents: the contents of resources/read; None if it refuses.
         error: the JSON-RPC error of resources/read; None if it answers.
         body: the structured content of the tool; None without one.
-        refusal: the tool's refusal of an answer that exceeds its `max_bytes`.
+        refusal: the tool's refusal of an answer that exceeds its `max_bytes`, or the text of a tool without a body.
+        other: structured content of the tool that has another form than the contents.
     """
 
     uri: str
@@ -179,11 +261,16 @@ class Answer:
     error: dict[str, Any] | None
     body: dict[str, Any] | None = None
     refusal: dict[str, Any] | None = None
+    other: Any = None
 
     def to_golden(self) -> dict[str, Any]:
-        if self.contents is None:
-            return {"resource": self.error}
-        return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
+        golden = {"resource": self.error} if self.contents is None else {"contents": self.contents}
+        of_tool = {"tool": self.refusal, "structured": self.other}
+        return golden | {name: value for name, value in of_tool.items() if value is not None}
+
+    def without_tool(self) -> "Answer":
+        """Return what resources/read alone answers."""
+        return Answer(self.uri, self.contents, self.error)
 
     def shorten(self, volatile: list[Place]) -> dict[str, Any]:
         """Return what a golden holds, without volatile values, and large contents by shape and hash."""
@@ -209,7 +296,8 @@ class Answer:
 
 
 def wants_login(text: str) -> bool:
-    return bool(_LOGIN.search(text))
+    """Return whether a text says that a login is missing or refused. To name one is not enough."""
+    return bool(_LACK.search(text)) and not _EXCEPTION.search(text)
 
 
 def find_credentials(text: str) -> list[str]:
@@ -242,9 +330,9 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
     if reply.refused != (native.contents is None):
         return _settle_refusal(native, reply, tool)
     if reply.refused and reply.body is None:
-        return native
-    one: dict[str, Any] = {"contents": reply.trim(native.contents)}
-    other: dict[str, Any] = {"contents": reply.contents}
+        return replace(native, refusal={"message": reply.message})
+    contents = reply.compare(uri, native.contents or [])
+    one, other = (dict[str, Any](contents=side) for side in contents)
     if native.error is not None:
         one = {"resource": {name: native.error.get(name) for name in ("message", "data")}}
         other = {"resource": {"message": reply.message, "data": reply.body}}
@@ -257,7 +345,9 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
         verb = "refuses differently" if reply.refused else "lies: it differs"
         lines = describe(differences, "resources/read", tool)
         raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
-    return replace(native, body=reply.body)
+    about = f"{uri}: the text and the structured content of {tool}"
+    structured = None if reply.structured is None else reply.check_structured(about)
+    return replace(native, body=reply.body, other=structured)
 
 
 def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
@@ -271,7 +361,8 @@ def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
 
 def describe_volatile(uri: str, paths: set[str], answer: Answer) -> str:
     """Return which lines declare values that differ from read to read."""
-    lines = "".join(f'\n    "{uri} {path}{_propose_part(answer, path)}",' for path in sorted(paths))
+    proposed = (f"{uri} {path}{_propose_part(answer, path)}" for path in sorted(paths))
+    lines = "".join(f"\n    {json.dumps(line, ensure_ascii=False)}," for line in proposed)  # as in TOML
     advice = "Make it stable, or declare what changes:"
     return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [{lines}\n]"
 
@@ -282,7 +373,7 @@ def _propose_part(answer: Answer, path: str) -> str:
         return ""
     lines = "\n".join(line for one in answer.contents or [] for line in one.get("lines", []))
     found = next((one for one in _TIMES if re.search(one, lines)), None)
-    return f" /{found}/".replace("\\", "\\\\") if found else ""
+    return f" /{found}/" if found else ""
 
 
 async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:
@@ -290,7 +381,7 @@ async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, 
     if _TIME.search(json.dumps(about, default=str)):
         await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
-    answers = (replace(first, refusal=None), await read(client, first.uri))
+    answers = (first.without_tool(), await read(client, first.uri))
     one, other = [mask(answer.to_golden(), paths) for answer in answers]
     if moved := {found.volatile for found in find_differences(one, other)}:
         raise ContractError(describe_volatile(first.uri, moved, first))

@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
-from mcp_parity.checking import misspell
-from mcp_parity.listing import LISTS, describe_start, find_example, get_list, get_pages
+from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
 from mcp_parity.serving import AnyClient, Unanswered, ask
 from mcp_parity.settings import START, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
@@ -63,9 +62,10 @@ class Report:
     @property
     def status(self) -> int:
         """The exit status: 0 without errors, 1 with errors, 2 if there was no connection, 3 for lack of a login."""
-        if not self.protocol:
-            return 3 if any(one.level == LOGIN for one in self.findings) else 2
-        return 1 if any(one.level == ERROR for one in self.findings) else 0
+        levels = {one.level for one in self.findings}
+        if self.protocol and ERROR in levels:
+            return 1
+        return 3 if LOGIN in levels else 0 if self.protocol else 2
 
     def to_json(self) -> str:
         return json.dumps({"status": self.status, **asdict(self)}, indent=2) + "\n"
@@ -78,13 +78,16 @@ class Checker:
         """Prepare a check that may take some seconds, and reads no more than the most resources."""
         self._server = server
         self._settings = settings
+        self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._most = most
         self.report = Report(settings.server)
 
-    def run(self) -> Report:
+    def run(self, first: float) -> Report:
+        """Check the server. `first` are the seconds that its start and its first answer may take."""
         began = time.monotonic()
-        start = self._ask("connection", self._connect)
+        start = self._ask("connection", self._connect, min(first, self._seconds))
+        self._end = time.monotonic() + self._seconds
         if start is not None:
             lists = {name: self._list(name, start.get("capabilities")) for name in LISTS}
             tools = {tool["name"]: tool for tool in lists["tools"]}
@@ -109,13 +112,15 @@ class Checker:
         if finding not in self.report.findings:
             self.report.findings.append(finding)
 
-    def _ask(self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]]) -> T | None:
+    def _ask(
+        self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], limit: float | None = None
+    ) -> T | None:
         """Return what the talk returns; None after what went wrong was added to the findings."""
         left = self._end - time.monotonic()
         if left <= 0:
             self._add(ERROR, "time", "the time for the check is over: what follows was not checked")
             return None
-        settings = replace(self._settings, timeout=min(left, self._settings.timeout))
+        settings = replace(self._settings, timeout=limit or min(left, self._settings.timeout))
         try:
             return ask(self._server, settings, talk, about)
         except Unanswered as error:
@@ -125,7 +130,8 @@ class Checker:
             elif said := self._find_missing_login():
                 self._add(LOGIN, about, f"it ends at its start and needs a login: {said}")
             else:
-                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
+                late = "; --limit names another time" if "(mcp_timeout)" in str(error) else ""
+                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", "") + late)
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
                 without_advice = line.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
@@ -133,7 +139,7 @@ class Checker:
         return None
 
     async def _connect(self, client: AnyClient) -> dict[str, Any]:
-        start = describe_start(client, (*START, "version"))
+        start = await describe_start(client, (*START, "version"))
         self.report.name = " ".join(str(start[name]) for name in ("name", "version") if name in start)
         self.report.protocol = client.protocol_version or ""
         return start
@@ -217,18 +223,20 @@ class Checker:
         return self._ask(uri, lambda client: observe(client, uri, self._settings, self.report.tool))
 
     def _read_again(self, uri: str, first: Answer) -> None:
-        again = self._observe(uri)
-        if again is None:
+        observed = self._observe(uri)
+        if observed is None:
             return
+        again = observed.without_tool()
         other = again.shorten([]) if again.contents is not None else again.to_golden()
         if moved := sorted({one.volatile for one in find_differences(first.to_golden(), other)}):
             self._add(WARNING, uri, f"the answer changes between two reads: {', '.join(moved[:MOST_NAMES])}")
 
     def _misspell(self, lists: dict[str, list[dict[str, Any]]]) -> None:
-        """Ask for URIs that the server should not know."""
-        uris = {one["uri"] for one in lists["resources"]}
-        candidates = {misspell(uri) for uri in sorted(uris)[:1]} | {"nothing://here"}
-        for uri in sorted(candidates - uris - {""} if self.report.read else ()):
+        """Ask for URIs that the server should not know: no list names them."""
+        unknown = find_unknown(sorted(one["uri"] for one in lists["resources"]), lists)[:1]
+        if not match_template("nothing://here", [one["uriTemplate"] for one in lists["resource-templates"]]):
+            unknown.append("nothing://here")
+        for uri in sorted(unknown if self.report.read else ()):
             answer = self._observe(uri)
             if answer is None:
                 continue

@@ -5,10 +5,10 @@ import os
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import filter as match
 from fnmatch import fnmatchcase
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +124,14 @@ class Check:
     world: str
     worlds: list[str]
     rows: list[Row]
+    names: Names
     snapshot: SnapshotAssertion
     update: bool
     to_golden: Callable[[Answer], Any] | None
     change_rows: Callable[..., object]
 
-    @cached_property
-    def names(self) -> Names:
-        return Names(row["example_uri"] for row in self.rows if row["example_uri"])
-
-    def check_case(self, row: Row) -> None:
-        """Check that both surfaces give the answer of the golden."""
+    def check_case(self, row: Row, *, own: bool = False) -> None:
+        """Check that both surfaces give the answer of the golden. `own` is a row that the home world does not list."""
         uri = row["example_uri"]
         if not uri:
             line = f'mcp_examples = ["{row["uri"]} = {row["uri"].partition("{")[0]}..."]'
@@ -150,7 +147,7 @@ class Check:
         answer = converse(self.server, self.settings, ask, uri)
         for leak in answer.find_leaks():
             warnings.warn(leak, ContractWarning, stacklevel=2)
-        if row["type"] == "resource" and not self.world:
+        if row["type"] == "resource" and (own or not self.world):
             check_listed(answer)
         kinds = [self.names.data, self.names.error]
         kind, other = kinds if answer.contents is not None else reversed(kinds)
@@ -186,7 +183,7 @@ class Check:
             found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
             for name in ("resources", "resource-templates"):
                 found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
-            if start := listing.describe_start(client, self.settings.start):
+            if start := await listing.describe_start(client, self.settings.start):
                 found["server"] = start
             tool: dict[str, Any] = next(
                 (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
@@ -202,23 +199,69 @@ class Check:
             listing.check_discovery(found)
         for name, value in found.items():
             self._compare(name, serialize(value), self.names.listing, None)
+        if self.world:
+            self._check_own_resources()
+
+    def _check_own_resources(self) -> None:
+        """Check the answers of what this world lists and the home world does not: it is in no row of the inventory."""
+        known = {row["uri"] for row in self.rows}
+        rows = [row for row in listing.select_resources(self._list_rows()) if row["uri"] not in known]
+        for row in rows:
+            if row["type"] != "resource" and row["uri"] not in self.settings.examples:
+                about = f"{row['uri']} is listed only in {self.world}"
+                raise ContractError(
+                    f'{about}: add its example\n    mcp_examples = ["{row["uri"]} = {row["example_uri"]}"]'
+                )
+            replace(self, names=self._name([row["example_uri"] for row in rows])).check_case(row, own=True)
+
+    def _name(self, uris: list[str]) -> Names:
+        """Return the names of the rows and of more URIs."""
+        return Names([*(row["example_uri"] for row in self.rows if row["example_uri"]), *uris])
+
+    def _name_own(self, world: str) -> set[str]:
+        """Return the names of goldens of what only another world lists, as its lists in the goldens say."""
+        lists = {
+            key: read_golden(self.settings, self.names.listing(key, world)) or []
+            for key in ("resources", "resource-templates")
+        }
+        listed = [one[listing.LISTS[key].key] for key, entries in lists.items() for one in entries]
+        known = {row["uri"] for row in self.rows}
+        own = [self.settings.examples.get(uri, uri) for uri in listed if uri not in known]
+        return self._name(own).all([world]) if own else set()
+
+    def _list_rows(self) -> list[Row]:
+        components = list_live(self.server, self.settings)
+        self.change_rows(components=components)
+        return [one.row for one in components]
 
     def check_misspelt(self) -> None:
-        async def ask(client: AnyClient) -> None:
-            tool = await self._find_tool(client)
-            if not tool:
-                raise NothingToCheck("the server has no tool that reads resources")
-            for row in self.rows:
-                if (uri := misspell(row["uri"])) and not self.settings.excludes(uri):
-                    await observe(client, uri, self.settings, tool)
+        """Check that both surfaces refuse URIs that no list knows, and one refusal with its golden, if there is one."""
 
-        converse(self.server, self.settings, ask, "misspelt URIs")
+        async def ask(client: AnyClient) -> list[Answer]:
+            tool = await self._find_tool(client)
+            lists = {name: await listing.get_list(client, name) for name in ("resources", "resource-templates")}
+            unknown = listing.find_unknown((row["uri"] for row in self.rows), lists)
+            return [
+                await observe(client, one, self.settings, tool) for one in unknown if not self.settings.excludes(one)
+            ]
+
+        answers = converse(self.server, self.settings, ask, "misspelt URIs")
+        if not answers:
+            raise NothingToCheck("there is no URI that is certainly unknown")
+        if known := [one.uri for one in answers if one.error is None]:
+            raise ContractError("\n".join(f"{uri}: an unknown URI is answered with data" for uri in known))
+        refusal = answers[0].shorten(self.settings.volatile_paths(answers[0].uri))
+        about = json.loads(json.dumps(refusal).replace(json.dumps(answers[0].uri)[1:-1], "<uri>"))
+        self._compare_if_pinned("unknown", serialize(about), self.names.other)
+
+    def _compare_if_pinned(self, subject: str, value: Any, kind: Callable[[str, str], str]) -> None:
+        """Compare with a golden that an earlier version did not write: the next update does."""
+        if self.update or any(self._path(kind(subject, world)).exists() for world in (self.world, "")):
+            self._compare(subject, value, kind, None)
 
     def check_inventory(self) -> None:
         """Check that the inventory lists what the server lists; write it if goldens are being written."""
-        components = list_live(self.server, self.settings)
-        self.change_rows(components=components)
-        live = [one.row for one in components]
+        live = self._list_rows()
         path = self.settings.inventory
         for name in self.settings.columns:
             if name not in COLUMNS and not any(name in row for row in live):
@@ -239,7 +282,8 @@ class Check:
 
     def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
-        found = find_goldens(self.settings) - self.names.all(self.worlds)
+        named = self.names.all(self.worlds).union(*(self._name_own(world) for world in self.worlds if world))
+        found = find_goldens(self.settings) - named
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
             self._delete(left)
@@ -250,6 +294,9 @@ class Check:
     def check_settings(self) -> None:
         """Check that each line of the configuration applies to something."""
         uris = {row["uri"] for row in self.rows}
+        for world in self.worlds:
+            templates = read_golden(self.settings, self.names.listing("resource-templates", world)) or []
+            uris |= {one["uriTemplate"] for one in templates}
         unused = [f"mcp_examples: {template}: no such template" for template in self.settings.examples.keys() - uris]
         goldens, others = find_goldens(self.settings), self.settings.others
         unused += [f"mcp_other_goldens: {one}: no such golden" for one in others if not match(goldens, one)]
@@ -346,11 +393,3 @@ def name_entry(found: Difference, subject: str, golden: list[Any], value: list[A
         return found
     entry = (golden if found.other is MISSING and at[0] == found.path else value)[int(at[1])]
     return found._replace(path=f"{subject}[{entry.get(listing.LISTS[subject].key)}]{found.path[at.end() :]}")
-
-
-def misspell(uri: str) -> str:
-    """Return a URI that is probably unknown; empty if every text is a valid URI."""
-    path = uri.partition("{")[0].rstrip("/")
-    if not path or path.endswith(":"):
-        return ""
-    return path[:-1] + ("y" if path.endswith("x") else "x") + ("/v" if "{" in uri else "")

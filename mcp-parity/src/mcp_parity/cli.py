@@ -6,10 +6,12 @@ import os
 import shlex
 import sys
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mcp_parity.comparison import Finding, Kind, compare_contracts
+from mcp_parity.changes import Finding, Kind
+from mcp_parity.comparison import compare_contracts
 from mcp_parity.review import find_unannounced, write_page, write_summary
 from mcp_parity.revisions import Places, Revision, Unreadable, find_merge_base, read_contract, read_revision
 from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example
@@ -22,6 +24,8 @@ NUMBERS: dict[str, tuple[float, float, str]] = {
     "most": (100, 0, "the most resources that are read"),
     "largest": (128 * 1024 * 1024, 1, "the most bytes of an answer"),
 }
+FIRST_LIMIT = 60.0
+"""The seconds that the first answer may take if `--limit` is not given: a package is perhaps downloaded before."""
 MOST = 1_000_000_000  # of bytes and seconds, for clocks; NaN and infinity are refused
 
 
@@ -35,6 +39,7 @@ class _OneLineParser(argparse.ArgumentParser):
 def main(given: list[str] | None = None) -> int:
     """Run a command, print what it found, and return the exit status, which README.md describes."""
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {_find_version()}")
     commands = parser.add_subparsers(required=True, metavar="diff|check", dest="command", parser_class=_OneLineParser)
     diff = commands.add_parser("diff", help="describe the changes between two git revisions for clients")
     diff.add_argument("base", help="the revision that clients use now, such as the branch to merge into")
@@ -66,6 +71,13 @@ def main(given: list[str] | None = None) -> int:
     return status
 
 
+def _find_version() -> str:
+    try:
+        return version("mcp-parity")
+    except PackageNotFoundError:  # the action runs the source where nothing is installed
+        return "(not installed)"
+
+
 def _print(text: str) -> None:
     """Print UTF-8, independent of the terminal's encoding, as far as somebody reads it: `head` does not read all."""
     try:
@@ -85,7 +97,8 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
     check.add_argument("--token", default="", help="a bearer token for HTTP; default: MCP_TOKEN of the environment")
     check.add_argument("--protocol", default="auto", help="auto, legacy or a protocol version")
     for name, (default, _, words) in NUMBERS.items():
-        check.add_argument(f"--{name}", type=type(default), default=default, help=f"{words}; default: {default:,}")
+        more = f", {FIRST_LIMIT:g} for the first" if name == "limit" else ""
+        check.add_argument(f"--{name}", type=type(default), help=f"{words}; default: {default:,}{more}")
     check.add_argument("--json", action="store_true", help="print all that was found as JSON")
     check.add_argument("--html", type=Path, help="also write a page")
     check.add_argument(
@@ -101,19 +114,25 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
     from mcp_parity.transports import Command, Remote  # noqa: PLC0415 - as above
 
     logging.getLogger("mcp").addHandler(logging.NullHandler())  # the SDK logs with tracebacks what the report names
-    named = [one for one in arguments.server if one != "--"]
+    named = arguments.server[arguments.server[:1] == ["--"] :]  # other `--` are the server's
     if not named:
         parser.error("name a command, a URL or module:attribute; options stand before it")
-    for name, (_, least, _) in NUMBERS.items():
+    first = arguments.limit or FIRST_LIMIT
+    for name, (default, least, _) in NUMBERS.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, default)
         if not least <= getattr(arguments, name) <= MOST:
             parser.error(f"--{name} must be from {least} to {MOST:,}")
     try:
+        if arguments.html:
+            arguments.html.touch()  # before a check that takes long
         headers = dict(map(_parse_header, arguments.header))
         token = arguments.token or os.environ.get("MCP_TOKEN", "")
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         settings = Settings(
             root=Path.cwd(),
-            server=named[0] if len(named) == 1 else shlex.join(named),
+            # one argument can be a whole command, but also the path of a file with blanks
+            server=named[0] if len(named) == 1 and not Path(named[0]).is_file() else shlex.join(named),
             tool=arguments.tool,
             examples=dict(map(parse_example, arguments.example)),
             protocol=arguments.protocol,
@@ -126,7 +145,7 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
                 server.largest = arguments.largest
             if isinstance(server, Command):
                 server.errors = errors
-            report = Checker(server, settings, arguments.timeout, arguments.most).run()
+            report = Checker(server, settings, arguments.timeout, arguments.most).run(first)
             disconnect([server])
         if arguments.html:
             arguments.html.write_text(write_page(report), encoding="utf-8")

@@ -4,83 +4,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from mcp_parity.changes import TEXTS, Change, Kind, code, format_pair, format_texts
 from mcp_parity.revisions import HOME, Contract
-from mcp_parity.values import MASK, TYPES, are_equal, cut, show_both, summarize, to_text
-
-LONGEST_VALUE = 60
-LONGEST_NAME = 200
-LONGEST_TEXT = 600
-
-
-class Kind(StrEnum):
-    """The effect of a change on existing clients, the worst first.
-
-    Models follow descriptions as instructions: a changed one fails nothing, but a person must read it.
-    """
-
-    BREAKING = "breaking"
-    DESCRIPTION = "description"
-    COMPATIBLE = "compatible"
-    VALUE = "value"
-
-
-TO_READ = frozenset({Kind.BREAKING, Kind.DESCRIPTION})
-
-
-@dataclass(frozen=True)
-class Change:
-    """A sentence of two parts, `thing` and `what`, in Markdown, and both values where they are useful."""
-
-    kind: Kind
-    thing: str
-    what: str
-    values: str = ""
-
-    def generalize(self) -> "Change":
-        """Return what identifies a line. Values that differ make several lines only if a person must read them."""
-        return self if self.kind in TO_READ else replace(self, values="")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A change of one resource or tool.
-
-    CHANGELOG.md names the subject: the URI, the tool's name, or the directory of other goldens. `where` is the world,
-    the listing or the golden that has the change; empty if there is only one.
-    """
-
-    subject: str
-    change: Change
-    where: str = ""
-
-
-def code(text: str) -> str:
-    """Return a text as Markdown code, with letters that look like others and control characters escaped."""
-    escaped = json.dumps(text)[1:-1].replace('\\"', '"')
-    return _code(escaped, LONGEST_NAME)
-
-
-def format_value(value: Any) -> str:
-    return _code(json.dumps(value), LONGEST_VALUE)
-
-
-def format_texts(before: Any, after: Any) -> str:
-    """Return two descriptions. What long ones have in common at their start is left out."""
-    return " → ".join(_code(text, LONGEST_TEXT) for text in show_both(before, after, LONGEST_TEXT))
-
-
-def _code(text: str, longest: int) -> str:
-    return "`" + cut(text, longest).replace("`", r"\u0060") + "`"
-
+from mcp_parity.schemas import INPUT, OUTPUT, compare_schemas
+from mcp_parity.values import MASK, TYPES, are_equal, summarize, to_text
 
 # Clients rely on these values at the document's root: an error's name and code, and the type of the data.
 PROMISED = frozenset({"error", "code", "mime_type", "mimeType", "contents[].mime_type"})
-TEXTS = frozenset({"title", "description", "instructions", "annotations.title"})
 # What clients assume of a tool without the hint, as the MCP specification says: always the more dangerous value.
 HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
 CONTENTS = "contents"
@@ -173,7 +107,7 @@ def component_changes(before: Any, after: Any) -> Iterator[Change]:
 
 def _describe_value(before: Any, after: Any, path: str) -> Change:
     """Return the change of a value without parts."""
-    values = format_texts(before, after) if _is_text(path) else f"{format_value(before)} → {format_value(after)}"
+    values = format_texts(before, after) if _is_text(path) else format_pair(before, after)
     parent, _, name = path.removeprefix("[].").rpartition(".")
     if parent == "annotations" and name in HINTS:
         was, now = (value if isinstance(value, bool) else HINTS[name] for value in (before, after))
@@ -225,148 +159,6 @@ def _remove_common(items: list[Any], others: list[Any]) -> list[Any]:
     """Return the items that are not among the others, in their order."""
     left = Counter(map(to_text, items)) - Counter(map(to_text, others))
     return [json.loads(text) for text in left.elements()]
-
-
-NOTES = ("title", "description", "default", "examples", "deprecated")
-FORMS: dict[str, Any] = dict.fromkeys(("required", "enum", "anyOf", "oneOf"), list)
-FORMS |= {"type": (str, list), "properties": dict, "items": (dict, bool)}
-STRUCTURE = frozenset({"type", "properties", "required", "items", "enum", "const", *NOTES})
-LOWER_BOUNDS = frozenset({"minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum"})
-UPPER_BOUNDS = frozenset({"maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum"})
-RULES = frozenset({"pattern", "format", "multipleOf", "uniqueItems"})
-UNBOUNDED: dict[str, Any] = {"additionalProperties": True, "uniqueItems": False}
-
-Schema = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Direction:
-    """The effect on clients when a schema allows fewer or more values than before."""
-
-    noun: str
-    narrower: Kind
-    wider: Kind
-
-
-INPUT = Direction("argument", narrower=Kind.BREAKING, wider=Kind.COMPATIBLE)
-OUTPUT = Direction("output", narrower=Kind.COMPATIBLE, wider=Kind.BREAKING)
-
-
-def schema_changes(before: Schema, after: Schema, direction: Direction, path: str = "") -> Iterator[Change]:
-    """Yield the differences between two schemas of one value."""
-    before, after = _read_schema(before), _read_schema(after)
-    thing = f"{direction.noun} {code(path)}" if path else f"{direction.noun}s"
-    for note in NOTES:
-        one, other = before.get(note), after.get(note)
-        if not are_equal(one, other):
-            if note in TEXTS:
-                yield Change(Kind.DESCRIPTION, thing, f"has another {note}", format_texts(one, other))
-            else:
-                values = f"{format_value(one)} → {format_value(other)}"
-                yield Change(Kind.VALUE, thing, f"has another {note}", values)
-    was, now = _by_type(before), _by_type(after)
-    for kind in [kind for kind in was if not _allows(now, kind)]:
-        yield Change(direction.narrower, thing, f"can no longer be {code(kind)}")
-    for kind in [kind for kind in now if not _allows(was, kind)]:
-        yield Change(direction.wider, thing, f"can now be {code(kind)}")
-    for kind in [kind for kind in was if kind in now]:
-        yield from _keyword_changes(was[kind], now[kind], direction, thing)
-        yield from _choice_changes(was[kind], now[kind], direction, thing)
-        yield from _property_changes(was[kind], now[kind], direction, path)
-        if "items" in was[kind] or "items" in now[kind]:
-            yield from schema_changes(was[kind].get("items", {}), now[kind].get("items", {}), direction, f"{path}[]")
-
-
-def _read_schema(schema: Any) -> Schema:
-    """Return a schema as an object: `true` is {}. A list of `items`, and what is not valid, is a keyword of its own."""
-    if not isinstance(schema, dict):
-        return {} if schema in (None, True) else {"not": {}}
-    return {
-        (name if isinstance(value, FORMS.get(name, object)) else f"{name} as {TYPES[type(value)]}"): value
-        for name, value in schema.items()
-        if value is not None or name in {"const", *NOTES}
-    }
-
-
-def _by_type(schema: Schema) -> dict[str, Schema]:
-    """Return the schema of each type that it allows, if it allows each in one form only."""
-    for alternatives in ("anyOf", "oneOf"):
-        rest = {name: value for name, value in schema.items() if name != alternatives and name not in NOTES}
-        forms = [{**rest, **_read_schema(form)} for form in schema.get(alternatives, [])]
-        types = [kind for form in forms for kind in _find_schema_types(form)]
-        shared = {"integer", "number"} <= set(types) or (len(forms) > 1 and {"anything", "untyped"} & set(types))
-        excludes = alternatives == "oneOf" and shared  # the values that two forms allow are not allowed
-        if types and len(types) == len(set(types)) and not excludes:
-            return {kind: form for form in forms for kind in _find_schema_types(form)}
-    return dict.fromkeys(_find_schema_types(schema), schema)
-
-
-def _find_schema_types(schema: Schema) -> list[str]:
-    """Return the types that it names. Without a type it is `anything` if nothing else limits it, else `untyped`."""
-    named = schema.get("type", "untyped" if schema.keys() - set(NOTES) else "anything")
-    return [named] if isinstance(named, str) else [str(one) for one in named]
-
-
-def _allows(by_type: dict[str, Schema], kind: str) -> bool:
-    return kind in by_type or "anything" in by_type or (kind == "integer" and "number" in by_type)
-
-
-def _keyword_changes(before: Schema, after: Schema, direction: Direction, thing: str) -> Iterator[Change]:
-    for keyword in sorted((before.keys() | after.keys()) - STRUCTURE):
-        was, now = (schema.get(keyword, UNBOUNDED.get(keyword)) for schema in (before, after))
-        if not are_equal(was, now):
-            kind = _kind(keyword, was, now, direction)
-            yield Change(kind, thing, f"has another {code(keyword)}", f"{format_value(was)} → {format_value(now)}")
-
-
-def _kind(keyword: str, was: Any, now: Any, direction: Direction) -> Kind:
-    """Return the kind of a change of a keyword. It is breaking if the effect is unknown."""
-    unbounded = UNBOUNDED.get(keyword)
-    if keyword not in LOWER_BOUNDS | UPPER_BOUNDS | RULES | {"additionalProperties"}:
-        return Kind.BREAKING
-    was_free, is_free = (are_equal(value, unbounded) for value in (was, now))
-    if was_free or is_free:
-        return direction.narrower if was_free else direction.wider
-    if keyword in LOWER_BOUNDS | UPPER_BOUNDS and {TYPES[type(was)], TYPES[type(now)]} == {"number"}:
-        return direction.narrower if (now > was) == (keyword in LOWER_BOUNDS) else direction.wider
-    return Kind.BREAKING
-
-
-def _choice_changes(before: Schema, after: Schema, direction: Direction, thing: str) -> Iterator[Change]:
-    was, now = _choices(before), _choices(after)
-    if was is None and now is not None:
-        yield Change(direction.narrower, thing, "must now be one of these", ", ".join(now.values()))
-    elif was is not None and now is None:
-        yield Change(direction.wider, thing, "no longer has to be one of these", ", ".join(was.values()))
-    elif was is not None and now is not None:
-        yield from (Change(direction.narrower, thing, f"can no longer be {was[one]}") for one in was if one not in now)
-        yield from (Change(direction.wider, thing, f"can now be {now[one]}") for one in now if one not in was)
-
-
-def _choices(schema: Schema) -> dict[str, str] | None:
-    """Return the only values that it allows, as Markdown, by their texts; None if it does not list them."""
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
-    return None if values is None else {to_text(value): format_value(value) for value in values}
-
-
-def _property_changes(before: Schema, after: Schema, direction: Direction, path: str) -> Iterator[Change]:
-    was, now = before.get("properties", {}), after.get("properties", {})
-    needed = [{one for one in schema.get("required", []) if isinstance(one, str)} for schema in (before, after)]
-    for name in sorted(was.keys() | now.keys() | needed[0] | needed[1]):
-        inner = f"{path}.{name}" if path else name
-        thing = f"{direction.noun} {code(inner)}"
-        required = [name in names for names in needed]
-        if name in was and name not in now:
-            yield Change(Kind.BREAKING, thing, "is gone")
-        elif name in now and name not in was:
-            kind = direction.narrower if required[1] else Kind.COMPATIBLE
-            yield Change(kind, thing, "is new and required" if required[1] else "is new")
-        else:
-            if required == [False, True]:
-                yield Change(direction.narrower, thing, "is now required")
-            if required == [True, False]:
-                yield Change(direction.wider, thing, "is now optional")
-            yield from schema_changes(was.get(name), now.get(name), direction, inner)
 
 
 SCHEMAS = {"inputSchema": INPUT, "outputSchema": OUTPUT}
@@ -463,7 +255,9 @@ def _documents(golden: Any) -> list[Any]:
     resource = dict(golden["resource"])
     data = resource.pop("data", None)
     refusal = {**(data if isinstance(data, dict) else {}), **resource}
-    return [golden["tool"], refusal] if golden.get("tool") else [{"error": resource.get("code"), **refusal}]
+    tool = golden.get("tool")
+    said = {"error": resource.get("code"), **refusal}
+    return [said] if not tool else [tool, refusal] if "error" in tool else [said, tool]
 
 
 def _without_uris(tool: dict[str, Any], contract: Contract) -> dict[str, Any]:
@@ -486,5 +280,5 @@ def _tool_changes(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Cha
     was, now = ({name: value for name, value in tool.items() if name not in SCHEMAS} for tool in (before, after))
     yield from component_changes(was, now)
     for name, direction in SCHEMAS.items():
-        changes = partial(schema_changes, direction=direction)
+        changes = partial(compare_schemas, direction=direction)
         yield from _compare(before.get(name), after.get(name), Words(code(name)), changes)

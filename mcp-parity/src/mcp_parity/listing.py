@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import itemgetter
@@ -85,16 +86,21 @@ async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
     raise ContractError(f"{name}: page {len(pages)} names the next page {cursor!r}, which was read before")
 
 
-def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
-    """Return the wanted fields of what the server says of itself at its start; none if its protocol has no start."""
+async def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return the wanted fields of what the server says of itself at its start, in either era of the protocol."""
+    said: dict[str, Any] = {"protocol": client.protocol_version, "instructions": client.instructions}
     info, capabilities = client.server_info, client.server_capabilities
-    if info is None or not info.name:
-        return {}
-    said = {
-        **info.model_dump(mode="json", by_alias=True, exclude_none=True),
-        "instructions": client.instructions,
-        "capabilities": capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
-    }
+    if client.session.discover_result is not None:  # nobody has asked if the configuration names the protocol
+        answer = await client.session.send_discover(str(client.protocol_version))
+        found = mcp_types.DiscoverResult.model_validate(answer)
+        said["instructions"], capabilities = found.instructions, found.capabilities
+        named = (found.meta or {}).get(mcp_types.SERVER_INFO_META_KEY)
+        said |= named if isinstance(named, dict) else {}
+    elif info is not None:
+        said |= info.model_dump(mode="json", by_alias=True, exclude_none=True)
+    said["capabilities"] = (
+        capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {}
+    )
     return {name: said[name] for name in fields if said.get(name) is not None}
 
 
@@ -212,14 +218,43 @@ async def _find_documented(server: Any, uri: str, name: str) -> str:
 OWN_TOOL = "get_resource"
 
 
+def match_template(uri: str, templates: Iterable[str]) -> bool:
+    """Return whether a template can stand for the URI: a variable for any text, `{?…}` also for none."""
+    for template in templates:
+        parts = re.split(r"(\{[^}]*\}?)", template)
+        forms = [
+            (".*" if part[1:2] in tuple("?&#;./") else ".+") if at % 2 else re.escape(part)
+            for at, part in enumerate(parts)
+        ]
+        if re.fullmatch("".join(forms), uri, re.DOTALL):
+            return True
+    return False
+
+
+def find_unknown(uris: Iterable[str], lists: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """Return misspelt forms of URIs and templates that no list of the server knows."""
+    listed = {one["uri"] for one in lists["resources"]}
+    templates = [one["uriTemplate"] for one in lists["resource-templates"]]
+    misspelt = dict.fromkeys(misspell(uri) for uri in uris)
+    return [one for one in misspelt if one and one not in listed and not match_template(one, templates)]
+
+
+def misspell(uri: str) -> str:
+    """Return a URI that is probably unknown; empty if every text is a valid URI."""
+    path = uri.partition("{")[0].rstrip("/")
+    if not path or path.endswith(":"):
+        return ""
+    return path[:-1] + ("y" if path.endswith("x") else "x") + ("/v" if "{" in uri else "")
+
+
 def check_discovery(found: dict[str, Any]) -> None:
     """Check that the tool lists the resources of both lists. A template stands for the resources that match it."""
     data = found["get-resource"].get("data", {})
     shown = {row["uri"]: row for rows in data.values() for row in rows}
-    templates = [re.sub(r"\\\{.*?\\\}", ".+", re.escape(uri.partition("{?")[0])) for uri in shown if "{" in uri]
+    templates = [uri for uri in shown if "{" in uri]
     listed = {one["uri"]: one for one in found["resources"]}
     listed |= {one["uriTemplate"]: one for one in found["resource-templates"]}
-    missing = [uri for uri in listed.keys() - shown.keys() if not any(re.fullmatch(one, uri) for one in templates)]
+    missing = [uri for uri in listed.keys() - shown.keys() if not match_template(uri, templates)]
     lines = [f"  {uri}: listed by resources/list, not by {OWN_TOOL}()" for uri in sorted(missing)]
     lines += [f"  {uri}: listed by {OWN_TOOL}(), not by resources/list" for uri in sorted(shown.keys() - listed.keys())]
     both = sorted(shown.keys() & listed.keys())

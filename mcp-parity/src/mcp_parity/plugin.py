@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_parity.settings import COLUMNS, PAUSE, START, UI, ContractError, Row, Settings, parse_example, parse_volatile
+from mcp_parity.settings import (
+    COLUMNS,
+    PAUSE,
+    START,
+    UI,
+    ContractError,
+    Names,
+    Row,
+    Settings,
+    parse_example,
+    parse_volatile,
+)
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -25,6 +36,7 @@ _worlds = pytest.StashKey[dict[str, list[str]]]()  # by module: a project can te
 _opened = pytest.StashKey[dict[tuple[str, str, str], Any]]()
 _MOST_OPENED = 8
 _rows = pytest.StashKey[list[Row]]()
+_names = pytest.StashKey[Names]()  # of all rows; each of thousands of cases needs them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -113,11 +125,15 @@ def _find_cases(config: pytest.Config) -> list[Row] | list[str]:
         rows = _list_live(config) if _updates(config) and settings.server else select_resources(read_rows(settings))
     except ContractError as error:
         return [str(error)]
-    config.stash[_rows] = rows
+    config.stash[_rows], config.stash[_names] = rows, _name(rows)
     if rows or settings.inventory.exists() or (_updates(config) and settings.server):
         return rows  # without resources, pytest skips the test
     again = "again" if _updates(config) else "and read the goldens"
     return [f"there was no {settings.show(settings.inventory)}: run pytest --snapshot-update {again}"]
+
+
+def _name(rows: list[Row]) -> Names:
+    return Names(row["example_uri"] for row in rows if row["example_uri"])
 
 
 def _list_live(config: pytest.Config) -> list[Row]:
@@ -216,13 +232,19 @@ def mcp_parity(
 
     config = request.config
     settings = config.stash[_settings]
+    if _rows in config.stash:
+        rows, names = config.stash[_rows], config.stash[_names]
+    else:
+        rows = report(lambda: select_resources(read_rows(settings)))
+        names = _name(rows)
     home, *others = config.stash[_worlds][request.module.__name__] or [mcp_world]
     return Check(
         settings=settings,
         server=mcp_parity_server,
         world="" if mcp_world == home else mcp_world,
         worlds=["", *others],
-        rows=config.stash[_rows] if _rows in config.stash else report(lambda: select_resources(read_rows(settings))),
+        rows=rows,
+        names=names,
         snapshot=mcp_golden,
         update=_updates(config),
         to_golden=mcp_to_golden,

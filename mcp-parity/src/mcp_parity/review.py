@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from mcp_parity.comparison import TO_READ, Change, Finding, Kind, code
+from mcp_parity.changes import TO_READ, Change, Finding, Kind, code
 from mcp_parity.revisions import Contract
 from mcp_parity.values import are_equal, make_visible
 

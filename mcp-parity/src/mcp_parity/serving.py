@@ -40,8 +40,9 @@ def load_server(settings: Settings, headers: dict[str, str] | None = None) -> An
     named = settings.server
     if not named:
         raise ContractError("mcp_server is not set: write mcp_server = module:attribute, a command or a URL")
-    if named.startswith(("http://", "https://")):
-        return Remote(named, headers)
+    scheme, separator, rest = named.partition("://")
+    if separator and scheme.lower() in ("http", "https"):
+        return Remote(f"{scheme.lower()}://{rest}", headers)
     with _explain(f"mcp_server = {named}", settings):
         if not _ATTRIBUTE.fullmatch(named):
             command, *arguments = shlex.split(named)

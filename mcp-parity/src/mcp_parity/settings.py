@@ -76,8 +76,8 @@ def parse_example(line: str) -> tuple[str, str]:
 
 
 def parse_volatile(line: str) -> Volatile:
-    """Parse a line of the form `URI path` or `URI path /pattern of a part/`."""
-    found = re.fullmatch(r"(\S.*?)\s+(\S+?)(?:\s+/(.+)/)?", line.strip())
+    """Parse a line of the form `URI path` or `URI path /pattern of a part/`. Blanks in a path are in double quotes."""
+    found = re.fullmatch(r'(\S.*?)\s+((?:[^\s"]|"(?:[^"\\]|\\.)*")+?)(?:\s+/(.+)/)?', line.strip())
     if not found:
         raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
     try:
@@ -122,9 +122,14 @@ class Names:
     def listing(self, name: str, world: str) -> str:
         return f"discovery/{name}{_suffix(world)}"
 
+    def other(self, name: str, world: str) -> str:
+        """Return the name of the golden of what belongs to no resource: the refusal of an unknown URI."""
+        return f"errors/{name}{_suffix(world)}"
+
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
-        lists = {self.listing(name, world) for name in LISTINGS for world in worlds}
+        lists = {self.other("unknown", world) for world in worlds}
+        lists |= {self.listing(name, world) for name in LISTINGS for world in worlds}
         return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
 
 

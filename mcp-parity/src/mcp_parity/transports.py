@@ -29,6 +29,7 @@ MOST_UNANSWERED = 1_000
 LONGEST_NOISE = 120
 _SHOWN = 65_536  # bytes in which a message of MCP says that it is one
 _MESSAGES = ("application/json", "text/event-stream")
+_FAILURE = re.compile(r"(?i)error|exception|fatal|failed|cannot|could not|missing|required|invalid|not found|no such")
 _GRACE = 2.0  # the seconds in which a server may end after its stdin is closed, as in the SDK
 
 Sent = MemoryObjectReceiveStream[SessionMessage]
@@ -148,13 +149,14 @@ class Command(ClientTransport):
         return self._process.returncode if self._process and not self._stopped else None
 
     def last_error(self) -> str:
-        """Return the last line of stderr; empty if there is none, or if nobody keeps them."""
+        """Return the last line of stderr, after the last that names a failure; empty if nobody keeps them."""
         if self.errors is None:
             return ""
         size = self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(0, size - 4096))
-        lines = self.errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        lines = [line.strip() for line in self.errors.read().decode(errors="replace").strip().splitlines()]
+        failures = [line for line in lines if _FAILURE.search(line)]
+        return " … ".join(dict.fromkeys([*failures[-1:], *lines[-1:]]))
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         self._stopped = self._stopped or process.returncode is None

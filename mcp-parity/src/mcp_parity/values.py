@@ -23,6 +23,23 @@ _DEEPEST = 200  # levels, of which comparing takes several calls each
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
 
 
+_QUOTED = r'\["(?:[^"\\]|\\.)*"\]'
+_STEP = re.compile(rf"({_QUOTED})|(\[\])|(?:^|\.)([^.\[]*)")
+
+
+def add_key(path: str, name: str) -> str:
+    """Return the path of a key. One that is no plain word is written as `["Last Seen"]`."""
+    if not name or re.search(r'[\s.\[\]"]', name):
+        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{path}.{name}" if path else name
+
+
+def split_path(path: str) -> list[str | None]:
+    """Return the keys of a path, and None for the items of a list."""
+    found = _STEP.finditer(path)
+    return [json.loads(one[1][1:-1]) if one[1] else None if one[2] else one[3] for one in found]
+
+
 class Difference(NamedTuple):
     """Two values that differ at a path, such as `contents[0].data.orders`. A value that does not exist is `MISSING`."""
 
@@ -34,7 +51,7 @@ class Difference(NamedTuple):
     def volatile(self) -> str:
         """The path for `mcp_volatile`: without indexes, and the whole list if its length differs."""
         path = re.sub(r"\[\d+\]$", "", self.path) if MISSING in (self.one, self.other) else self.path
-        return re.sub(r"\[\d+\]", "[]", path)
+        return re.sub(rf"({_QUOTED})|\[\d+\]", lambda found: found[1] or "[]", path)
 
 
 MISSING: Any = ...
@@ -63,7 +80,7 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
         return
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
-            inner = f"{path}.{name}" if path else name
+            inner = f"{path}.{name}" if path.endswith(".large.shape") else add_key(path, name)  # its keys are paths
             yield from find_differences(one.get(name, MISSING), other.get(name, MISSING), inner)
     elif isinstance(one, list) and isinstance(other, list):
         yield from _list_differences(one, other, path)
@@ -72,12 +89,22 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
 
 
 def _list_differences(one: list[Any], other: list[Any], path: str) -> Iterator[Difference]:
-    """Yield the items that were changed, added or removed. The index is that of the list that has the item."""
+    """Yield the items that were changed, added or removed. The index is that of the list that has the item.
+
+    Two lists of the same items in another order are one difference.
+    """
+    if have_same_items(one, other):
+        yield Difference(path, one, other)
+        return
     for start, end, first, last in _find_moved(one, other):
         for at in range(max(end - start, last - first)):
             left = one[start + at] if start + at < end else MISSING
             right = other[first + at] if first + at < last else MISSING
             yield from find_differences(left, right, f"{path}[{start + at if right is MISSING else first + at}]")
+
+
+def have_same_items(one: list[Any], other: list[Any]) -> bool:
+    return Counter(map(to_text, one)) == Counter(map(to_text, other))
 
 
 def _find_moved(one: list[Any], other: list[Any]) -> Iterator[tuple[int, int, int, int]]:
@@ -100,6 +127,11 @@ def describe(differences: list[Difference], one: str, other: str) -> str:
     """Return a line for each difference. `one` and `other` say where the values are from."""
     lines = []
     for path, left, right in differences[:_MOST_LINES]:
+        if isinstance(left, list) and isinstance(right, list):
+            at = next(at for at, pair in enumerate(zip(left, right, strict=True)) if not are_equal(*pair))
+            was, now = show_both(left[at], right[at], _LONGEST_VALUE)
+            lines.append(f"  {path}: the same, but in another order: from [{at}], {one}: {was}; {other}: {now}")
+            continue
         was, now = show_both(left, right, _LONGEST_VALUE if MISSING not in (left, right) else _LONGEST_ITEM)
         lines.append(f"  {path or 'the whole value'}: {one}: {was}; {other}: {now}")
     more = [f"  … and {len(differences) - _MOST_LINES} more differences"] if len(differences) > _MOST_LINES else []
@@ -110,7 +142,7 @@ def show_both(one: Any, other: Any, longest: int) -> tuple[str, str]:
     """Return both values as short texts. What long texts have in common at their start is left out."""
     texts = ["nothing" if value is MISSING else json.dumps(value, ensure_ascii=True) for value in (one, other)]
     same = next((at for at, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0)
-    start = same - _BEFORE if same > _LONGEST_VALUE - _BEFORE else 0
+    start = same - _BEFORE if same > min(longest, _LONGEST_VALUE) - _BEFORE else 0
     was, now = (cut(f"…{text[start:]}" if start else text, longest) for text in texts)
     return was, now
 
@@ -127,17 +159,17 @@ def cut(text: str, longest: int) -> str:
 def mask(value: Any, paths: Iterable[Place], placeholder: str | None = MASK) -> Any:
     """Return a copy in which the values at the paths, or parts of their texts, are replaced with a placeholder."""
     for path, part in paths:
-        value = _mask(value, path.replace("[]", ".[]").strip(".").split("."), part, placeholder)
+        value = _mask(value, split_path(path), part, placeholder)
     return value
 
 
-def _mask(value: Any, path: list[str], part: re.Pattern[str] | None, placeholder: str | None) -> Any:
+def _mask(value: Any, path: list[str | None], part: re.Pattern[str] | None, placeholder: str | None) -> Any:
     if not path:
         return _mask_part(value, part, placeholder) if part else placeholder
     head, *rest = path
-    if head == "[]" and isinstance(value, list):
+    if head is None and isinstance(value, list):
         return [_mask(one, rest, part, placeholder) for one in value]
-    if isinstance(value, dict) and head in value:
+    if isinstance(value, dict) and head is not None and head in value:
         return value | {head: _mask(value[head], rest, part, placeholder)}
     return value
 
