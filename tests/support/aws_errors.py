@@ -2,7 +2,7 @@
 
 The codes of one operation are in botocore's service model. Sources of the lists:
 
-COMMON: "Common Errors" in the API references of Athena, Glue and STS. Two editions are in use; they give
+COMMON: "Common Errors" in the API references of Athena, CloudWatch, Glue and STS. Two editions are in use; they give
     AccessDeniedException and UnrecognizedClientException the status 400 or 403. UnrecognizedClientException and
     ExpiredTokenException are only in the newer one.
 STS: the same page; `ExpiredToken` and `Throttling` are its codes in the query protocol (the retry rules of botocore,
@@ -44,4 +44,6 @@ S3 = {
 }
 HEAD = {301, 304, 400, 403, 404, 405, 412, 416, 500, 503}
 
-SERVICE_ERRORS = {"athena": COMMON, "glue": COMMON, "s3": S3, "sts": STS}
+CLOUDWATCH = COMMON | {"InvalidParameterCombination": {400}, "InvalidParameterValue": {400}}
+
+SERVICE_ERRORS = {"athena": COMMON, "cloudwatch": CLOUDWATCH, "glue": COMMON, "s3": S3, "sts": STS}

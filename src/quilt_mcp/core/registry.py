@@ -7,7 +7,7 @@ and, at its end, `{?name,name}` for optional parameters. A lookup costs the same
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, NotRequired, TypedDict
 
@@ -19,7 +19,7 @@ VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ResourceDefinition(TypedDict):
-    """One resource: its ten keys, and seven that only some resources have."""
+    """One resource: its ten keys, and eight that only some resources have."""
 
     uri: str
     """The URI, with {variables} if it is a template."""
@@ -52,6 +52,8 @@ class ResourceDefinition(TypedDict):
     """Whether every caller gets the same answer, so that a cache between client and server may keep it for all."""
     parameters: NotRequired[list[str]]
     """Optional parameters of a resource that is no template: its URI is listed without them."""
+    advice: NotRequired[Sequence[str]]
+    """What to do if a variable has no value or an invalid one, before the examples of values."""
     pool: NotRequired[str]
     """Where its functions run, if not where the others of its scheme do. The server says which pools there are."""
 
@@ -91,6 +93,7 @@ def define(
     shared: bool = False,
     parameters: Collection[str] = (),
     pool: str = "",
+    advice: Sequence[str] = (),
 ) -> ResourceDefinition:
     """Return the definition of one resource. What the URI and the function determine is derived from them.
 
@@ -110,6 +113,7 @@ def define(
         shared: whether every caller gets the same answer.
         parameters: optional parameters that the URI does not name, so that clients see a resource and no template.
         pool: where its functions run, for a resource that asks another system than the others of its scheme.
+        advice: what to do if a variable has no value or an invalid one, before the examples of values.
     """
     variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
@@ -139,6 +143,8 @@ def define(
         definition["shared"] = True
     if pool:
         definition["pool"] = pool
+    if advice:
+        definition["advice"] = advice
     return definition
 
 

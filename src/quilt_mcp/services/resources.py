@@ -14,6 +14,7 @@ from quilt_mcp.services import (
     athena_tables,
     auth_metadata,
     bucket_access,
+    bucket_overview,
     bucket_workflows,
     buckets,
     changes,
@@ -132,6 +133,13 @@ RESOURCES = [
         free_text=CURSOR,
     ),
     SIGNED_IN("quilt://buckets{?cursor,limit}", buckets.stack_buckets_list, name="Stack Buckets", free_text=CURSOR),
+    SIGNED_IN(
+        "quilt://buckets/{bucket}",
+        bucket_overview.bucket_overview_get,
+        name="Bucket",
+        values={"bucket": packages.list_buckets},
+        pool="aws",
+    ),
     SIGNED_IN(
         "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}",
         packages.packages_list,
