@@ -218,7 +218,7 @@ class ReadFromAWS(Readme, TopLevel, BucketSize):
     """What AWS says about a bucket, in your role."""
 
     aws_endpoint: Mapping[str, str] | None
-    """By AWS service, the host that replaces it, as in permissions://discover; null for none, or if AWS was not called."""
+    """By AWS service, the host that replaces it, as in permissions://discover; null if none is replaced or called."""
 
 
 class BucketOverview(StatedByStack, ReadFromAWS):

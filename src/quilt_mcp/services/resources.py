@@ -24,6 +24,7 @@ from quilt_mcp.services import (
     package_search,
     packages,
     permissions_service,
+    search_guide,
     tabulator_service,
 )
 from quilt_mcp.services.settings import QuiltSettings
@@ -170,12 +171,14 @@ RESOURCES = [
         values=OF_PACKAGE,
         free_text={*OWN, "path", "cursor"},
     ),
+    TEXTS("quilt://search", search_guide.search_guide_get, name="How to Search"),
     SIGNED_IN(
         "quilt://search/{query}{?buckets,kind,cursor,limit}",
         package_search.stack_search,
         name="Search",
         values={"query": OF_PACKAGE["name"], "kind": lambda _: [*package_search.KINDS]},
         free_text={"query", "buckets", "cursor"},
+        advice=package_search.ADVICE,
     ),
 ]
 
