@@ -1,8 +1,8 @@
 """The part of Elasticsearch's syntax of query strings that the stack's search understands in the demo.
 
 AND, OR, NOT and parentheses; words, phrases in quotation marks, `field:value`, the wildcards `*` and `?`, and for
-numbers `>`, `>=`, `<` and `<=`. A word is found anywhere in a text, also inside of other words: the real search compares
-words. Several words without an operator are a phrase here; of the real search, the default operator is not documented.
+numbers `>`, `>=`, `<` and `<=`. A word is found anywhere in a text, also inside of other words: the real search
+compares words. Several words without an operator are a phrase here; the operator of the real search is not documented.
 Not here: ranges, regular expressions, fuzzy words and boosts.
 """
 

@@ -74,7 +74,7 @@ async def search_guide_get() -> SearchGuide:
     return {
         "overview": (
             "A query finds packages, or objects in S3, in the buckets of the stack that you can see. The stack keeps "
-            "an index of names, metadata and messages, and of the text in files of some formats, such as CSV, TSV, JSON, "
+            "an index of names, metadata and messages, and of the text in files of some formats, such as CSV, JSON, "
             "Markdown, HTML, notebooks, PDF, Excel and Parquet. Of a large file, only the beginning is in the index. "
             "The index follows S3 with a delay; quilt://buckets/{bucket} says when it was last built."
         ),
@@ -125,7 +125,7 @@ async def search_guide_get() -> SearchGuide:
             {"field": "version_id", "meaning": "the version in S3"},
         ],
         "characters": [
-            "In the URI, percent-encode the query: %20 for a space, %22 for a quotation mark, %2F for a slash, %3E for >.",
+            "In the URI, percent-encode the query: %20 for a space, %22 for a quotation mark, %2F for a slash.",
             'In the query, these characters have a meaning: + - = & | > < ! ( ) { } [ ] ^ " ~ * ? : \\ /',
             "To find one of them, write a backslash before it. < and > cannot be found: leave them out.",
         ],
