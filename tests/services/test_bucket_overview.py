@@ -22,16 +22,8 @@ from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
 from tests.support.raw_server import make_response, raw_server
 
-RAW, RESULTS, CLINICAL = "acme-raw-sequencing", "acme-analysis-results", "acme-clinical-trials"
-
-
-PARTNER, IMAGING = "acme-partner-exchange", "acme-imaging-eu"
-
-
+RAW = "acme-raw-sequencing"
 README = "README.md"
-
-
-SIZE = ("size_bytes", "size_by_storage_type", "object_count", "measured_at")
 
 
 async def show(bucket: str) -> JSONObject:
@@ -72,8 +64,6 @@ def series(*values: tuple[int, float], status: str = "Complete", number: int = 0
 
 
 OBJECTS = len(STORAGE_TYPES)
-
-
 """The number of the query for the number of objects."""
 
 

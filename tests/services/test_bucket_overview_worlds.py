@@ -12,17 +12,9 @@ from tests.support.python_caller import read, read_error
 from tests.support.worlds import in_world
 
 RAW, RESULTS, CLINICAL = "acme-raw-sequencing", "acme-analysis-results", "acme-clinical-trials"
-
-
 PARTNER, IMAGING = "acme-partner-exchange", "acme-imaging-eu"
-
-
 README = "README.md"
-
-
 LINKS = ("packages", "workflows", "access", "tables")
-
-
 SIZE = ("size_bytes", "size_by_storage_type", "object_count", "measured_at")
 
 
@@ -31,7 +23,7 @@ async def show(bucket: str) -> JSONObject:
 
 
 @in_world("admin")
-async def test_an_administrator_sees_roles_and_a_member_collaborators(world: World) -> None:
+async def test_an_administrator_sees_everything_with_roles(world: World) -> None:
     found = await show(RAW)
     assert (found["title"], found["tags"]) == ("Raw sequencing runs", ["sequencing", "raw"])
     assert (found["access_source"], found["access_error"]) == ("roles", None)
