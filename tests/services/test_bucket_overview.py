@@ -137,7 +137,7 @@ async def test_a_readme_is_cut_at_4000_characters(
 @pytest.mark.parametrize(
     "content", ["Größe".encode("latin-1"), "x".encode("utf-16"), b"\x89PNG\r\n\x1a\n", b"cut \xf0\x9f\xa7"]
 )
-async def test_a_readme_that_is_no_text_is_not_shown(content: bytes, fresh_world: World) -> None:
+async def test_a_readme_in_another_encoding_is_not_shown(content: bytes, fresh_world: World) -> None:
     put(RAW, README, content)
     found = await show(RAW)
     assert (found["readme"], found["readme_truncated"]) == (None, None)
@@ -208,7 +208,21 @@ async def test_a_part_that_the_stack_cannot_read_hides_no_other_part(
     assert (found["readme"], found["name"]) == ("# Raw sequencing runs\n", RAW)
 
 
-async def test_if_the_stack_names_nobody_the_reason_is_said(fresh_world: World) -> None:
+async def test_an_error_without_a_place_concerns_only_what_is_missing(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles = {"name": RAW, "title": "Raw", "description": None, "tags": None, "relevance": 0}
+    config = {**titles, "last_indexed": "2025-05-28T04:00:00+00:00"}
+    data = {"config": config, "bucket": None, "access": None, "packages": {"total": 1}, "counts": None}
+    answer_queries(monkeypatch, {"bucketOverview": {"data": data, "errors": [{"message": "Unauthorized"}]}})
+    found = await show(RAW)
+    assert (found["title"], found["package_count"], found["package_count_error"]) == ("Raw", 1, None)
+    assert (found["last_indexed"], found["last_indexed_error"]) == ("2025-05-28T04:00:00Z", None)
+    assert "GraphQL error at query" in found["access_counts_error"]
+    assert "GraphQL error at query" in found["access_error"]
+
+
+async def test_if_the_stack_names_no_users_the_reason_is_said(fresh_world: World) -> None:
     fresh_world.stack.endpoint = Endpoint(failing_fields=["BucketConfig.associatedRoles", "Bucket.collaborators"])
     found = await show(RAW)
     assert [found[name] for name in ("readers", "reader_count", "writers", "writer_count", "access_source")] == [

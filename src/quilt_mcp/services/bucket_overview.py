@@ -317,6 +317,7 @@ def _ask_stack(caller: "Caller", bucket: str) -> _Answer:
 def _describe(answer: _Answer) -> StatedByStack:
     found, titles = answer.found, answer.titles
     config, packages, counts = found["config"], found["packages"], found.get("counts")
+    last_indexed = config["last_indexed"] if config else None
     why_not_indexed = answer.explain("config") or (NOT_OF_ROLE if config is None else None)
     why_no_counts = answer.explain("counts") or (NOT_OF_ROLE if "counts" in found else NO_COUNTS)
     return {
@@ -326,8 +327,8 @@ def _describe(answer: _Answer) -> StatedByStack:
         "tags": titles["tags"],
         "relevance": titles["relevance"],
         **_describe_access(answer),
-        "last_indexed": config["last_indexed"] if config else None,
-        "last_indexed_error": why_not_indexed,
+        "last_indexed": last_indexed,
+        "last_indexed_error": why_not_indexed if last_indexed is None else None,
         "access_counts": None if counts is None else _describe_counts(counts),
         "access_counts_error": why_no_counts if counts is None else None,
         "package_count": None if packages is None else packages["total"],

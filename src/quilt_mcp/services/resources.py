@@ -38,8 +38,9 @@ ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients 
 )
 PRODUCT = Product("Quilt", "https://quilt.bio", [Icon(src=ICON, mime_type="image/svg+xml", sizes=["any"])])
 SUMMARY = """\
-Reads a Quilt stack: login, buckets, packages (quilt://buckets/{bucket}/packages, quilt://search/{query}), permissions,
-Athena, tabulator, users and roles, package metadata, workflows. To push packages, use quilt3 or Quilt's own tools.\
+Reads a Quilt stack: login, buckets (quilt://buckets/{bucket}), packages (quilt://buckets/{bucket}/packages,
+quilt://search/{query}), permissions, Athena, tabulator, users and roles, package metadata, workflows. To push packages,
+use quilt3 or Quilt's own tools.\
 """
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""

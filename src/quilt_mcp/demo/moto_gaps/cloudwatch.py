@@ -16,9 +16,8 @@ with ValidationError. What is stored now counts for all days since the bucket wa
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from moto.cloudwatch.exceptions import ValidationError
 from moto.cloudwatch.responses import CloudWatchResponse
@@ -51,26 +50,23 @@ class CloudWatchAnswers(Behaving, CloudWatchResponse):
         start, end = (_read_time(given[name]) for name in ("StartTime", "EndTime"))
         if start >= end:
             raise ValidationError("The parameter StartTime must be less than the parameter EndTime.")
-        return ActionResult({"MetricDataResults": [self._answer(query, start, end) for query in queries]})
+        results = []
+        for query in queries:
+            stat = query.get("MetricStat")
+            if stat is None or (stat["Stat"], int(stat["Period"])) != ("Average", DAY.total_seconds()):
+                raise ValidationError("Only daily averages are known here.")
+            dimensions = {one["Name"]: one["Value"] for one in stat["Metric"]["Dimensions"]}
+            metric = stat["Metric"]["MetricName"], dimensions.get("StorageType", "")
+            bucket = self._find_bucket(dimensions.get("BucketName", ""))
+            value = measure(bucket).get(metric) if bucket and stat["Metric"]["Namespace"] == "AWS/S3" else None
+            days = [day for day in _list_days(bucket) if start <= day < end] if bucket and value is not None else []
+            values = {"Timestamps": days, "Values": [float(value or 0) for _ in days]}
+            results.append({"Id": query["Id"], "Label": " ".join(metric), "StatusCode": "Complete", **values})
+        return ActionResult({"MetricDataResults": results})
 
-    def _answer(self, query: Mapping[str, Any], start: datetime, end: datetime) -> dict[str, object]:
-        stat = query.get("MetricStat")
-        if stat is None or (stat["Stat"], int(stat["Period"])) != ("Average", DAY.total_seconds()):
-            raise ValidationError("Only daily averages are known here.")
-        metric = stat["Metric"]
-        dimensions = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
-        bucket = s3_backends[self.current_account][PARTITION].buckets.get(dimensions.get("BucketName", ""))
-        days, value = list[datetime](), None
-        if bucket and bucket.region_name == self.region and metric["Namespace"] == "AWS/S3":
-            value = measure(bucket).get((metric["MetricName"], dimensions.get("StorageType", "")))
-            days = [day for day in _list_days(bucket) if start <= day < end]
-        return {
-            "Id": query["Id"],
-            "Label": f"{dimensions.get('StorageType')} {metric['MetricName']}",
-            "Timestamps": days if value is not None else [],
-            "Values": [float(value) for _ in days] if value is not None else [],
-            "StatusCode": "Complete",
-        }
+    def _find_bucket(self, name: str) -> FakeBucket | None:
+        found = s3_backends[self.current_account][PARTITION].buckets.get(name)
+        return found if found and found.region_name == self.region else None
 
 
 def measure(bucket: FakeBucket) -> Counter[Metric]:
