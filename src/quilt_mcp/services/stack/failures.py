@@ -315,6 +315,7 @@ BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
             "InvalidParameterException",
             "InvalidRequest",
             "InvalidRequestException",
+            "ValidationError",
             "ValidationException",
         ),
         _Reason(
