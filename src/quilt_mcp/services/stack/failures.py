@@ -312,6 +312,7 @@ BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
             "InvalidArgument",
             "InvalidBucketName",
             "InvalidInputException",
+            "InvalidNextToken",
             "InvalidParameterException",
             "InvalidRequest",
             "InvalidRequestException",
