@@ -65,6 +65,13 @@ CALLS: dict[str, dict[str, int]] = {
         **STATED,
     },
     "quilt://buckets{?cursor,limit}": {"stack:bucketTitles": 1},
+    "quilt://buckets/{bucket}": {
+        "stack:bucketOverview": 1,
+        "s3:GetObject": 1,
+        "s3:ListObjectsV2": 1,
+        "cloudwatch:GetMetricData": 1,
+        **OPENING,
+    },
     "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}": {"stack:packages": 1},
     "quilt://buckets/{bucket}/objects{?prefix,cursor,limit}": {"s3:ListObjectsV2": 1, **OPENING},
     "quilt://buckets/{bucket}/object{?key,version,cursor,limit}": {

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -28,12 +29,24 @@ from tests.worlds.failing_aws import Error
 
 FAILING = ("aws_denied", "aws_expired", "aws_throttled", "aws_broken")
 SIZES = ("member", "empty")
-TOUCHING = ("auth://", "athena://", "permissions://", "tabulator://")
+TOUCHING = ("auth://", "athena://", "permissions://", "quilt://buckets", "tabulator://")
 URIS = [row.example_uri for row in RESOURCES if row.example_uri.startswith(TOUCHING)]
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
 CATALOG, DATABASE = "quilt-acme-tabulator", "acme_sequencing"
 ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
 QUERY = "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c001"
+
+MEASURED = datetime(2026, 1, 10, tzinfo=UTC)
+
+
+def ask_metric(name: str, kind: str, **more: object) -> dict[str, object]:
+    """Return the parameters of GetMetricData for a metric of a bucket."""
+    dimensions = [{"Name": "BucketName", "Value": RESULTS}, {"Name": "StorageType", "Value": kind}]
+    metric = {"Namespace": "AWS/S3", "MetricName": name, "Dimensions": dimensions}
+    stat = {"Metric": metric, "Period": 86_400, "Stat": "Average"}
+    query = {"Id": "m1", "MetricStat": stat} | more
+    return {"MetricDataQueries": [query], "StartTime": MEASURED, "EndTime": MEASURED + timedelta(days=2)}
+
 
 DIRECT: dict[str, list[dict[str, object]]] = {
     "sts:GetCallerIdentity": [{}],
@@ -54,6 +67,12 @@ DIRECT: dict[str, list[dict[str, object]]] = {
         {"Bucket": RESULTS, "Key": "rnaseq/liver/README.md", "VersionId": "0" * 32},
     ],
     "s3:PutObject": [{"Bucket": RAW, "Key": key, "Body": b"", "IfMatch": '"0"'} for key in ("README.md", "missing")],
+    "cloudwatch:GetMetricData": [
+        ask_metric("BucketSizeBytes", "StandardStorage"),
+        ask_metric("NumberOfObjects", "AllStorageTypes"),
+        ask_metric("BucketSizeBytes", "OneZoneIAStorage"),
+        ask_metric("BucketSizeBytes", "StandardStorage", Id="Not valid"),
+    ],
     "glue:GetDatabases": [{}, {"MaxResults": 1}],
     "glue:GetDatabase": [{"Name": DATABASE}, {"Name": "nowhere"}],
     "glue:GetTables": [{"DatabaseName": DATABASE}, {"DatabaseName": "nowhere"}],
@@ -95,7 +114,11 @@ def call_as_stranger() -> None:
 
 
 @pytest.mark.parametrize(
-    "world", ["admin", *(pytest.param(name, marks=pytest.mark.soak) for name in (*SIZES, *FAILING, *AWS_WORLDS))]
+    "world",
+    [
+        *("admin", "custom_role"),
+        *(pytest.param(one, marks=pytest.mark.soak) for one in (*SIZES, *FAILING, *AWS_WORLDS) if one != "custom_role"),
+    ],
 )
 async def test_all_responses_agree_with_the_service_model(world: str, validation: Validation) -> None:
     with enter_stopped(world):
@@ -113,8 +136,10 @@ async def test_all_responses_agree_with_the_service_model(world: str, validation
         faults = {fault for fault in faults if "NextToken is ''" not in fault}
     assert faults == set()
     if world == "admin":
-        assert DIRECT.keys() - validation.answered.keys() == {"s3:PutObject"}
+        assert DIRECT.keys() - validation.answered.keys() == {"s3:PutObject", "cloudwatch:GetMetricData"}
         assert validation.refused["s3:PutObject"]  # no call in this project must store anything
+    if world == "custom_role":
+        assert validation.answered["cloudwatch:GetMetricData"] > validation.refused["cloudwatch:GetMetricData"] > 0
 
 
 def test_every_operation_that_the_services_call_is_validated() -> None:

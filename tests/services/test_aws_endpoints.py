@@ -21,6 +21,7 @@ from tests.worlds.mishaps import CLOSED_PORT
 REMOTE = "http://minio.example.com:9000"
 OPERATIONS = {
     "athena": "list_work_groups",
+    "cloudwatch": "list_metrics",
     "glue": "get_databases",
     "s3": "list_buckets",
     "sts": "get_caller_identity",

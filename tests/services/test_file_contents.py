@@ -649,19 +649,16 @@ async def test_a_file_that_needs_too_much_is_given_up(fresh_world: World) -> Non
         process.open_file(process.Openers(None), Asked("pdf", Endless.size, room=10), Endless())
 
 
-async def test_the_process_gets_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def open_with(script: str) -> dict[str, Any]:
+    """Return what the server makes of the output of a script instead of that of the process."""
+    command = (sys.executable, "-c", script)
+    return process.open_file(process.Openers(None), Asked("pdf", 1), process.Buffered(b"x"), command)
+
+
+def test_the_process_gets_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalr-secret")
-    monkeypatch.setattr(
-        process,
-        "COMMAND",
-        (
-            sys.executable,
-            "-c",
-            "import json, os, sys; sys.stdin.readline(); print(json.dumps({'done': {'seen': sorted(os.environ)}}))",
-        ),
-    )
-    seen = process.open_file(process.Openers(None), Asked("pdf", 1), process.Buffered(b""))["seen"]
-    assert set(seen) <= {*process.KEPT, "PYTHONPATH", "LC_CTYPE"}
+    script = "import json, os, sys; sys.stdin.readline(); print(json.dumps({'done': {'seen': sorted(os.environ)}}))"
+    assert set(open_with(script)["seen"]) <= {*process.KEPT, "PYTHONPATH", "LC_CTYPE"}
 
 
 @pytest.mark.parametrize(
@@ -676,9 +673,6 @@ async def test_the_process_gets_no_secret_of_the_environment(monkeypatch: pytest
         ("import sys; sys.stdin.close(); print('x' * 1000000)", Refused),
     ],
 )
-def test_what_the_process_says_is_not_trusted(
-    script: str, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", script))
+def test_what_the_process_says_is_not_trusted(script: str, expected: type[Exception]) -> None:
     with pytest.raises(expected):
-        process.open_file(process.Openers(None), Asked("pdf", 1), process.Buffered(b"x"))
+        open_with(script)

@@ -385,7 +385,13 @@ async def test_readme_and_summary_are_shown_as_far_as_they_are_what_they_should_
 async def test_a_package_without_both_files_has_neither(fresh_world: World) -> None:
     found = await read(f"quilt://buckets/{BUCKET}/packages/reports/2025-q1")
     names = ("readme", "readme_truncated", "readme_error", "highlights", "highlights_error")
-    assert [found[name] for name in names] == [None] * 5
+    assert [found[name] for name in names] == [
+        None,
+        None,
+        "The package has no README.md at its root.",
+        None,
+        "The package has no quilt_summarize.json at its root.",
+    ]
 
 
 async def test_highlights_lead_to_the_files(fresh_world: World) -> None:

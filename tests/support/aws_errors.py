@@ -2,9 +2,10 @@
 
 The codes of one operation are in botocore's service model. Sources of the lists:
 
-COMMON: "Common Errors" in the API references of Athena, Glue and STS. Two editions are in use; they give
+COMMON: "Common Errors" in the API references of Athena, CloudWatch, Glue and STS. Two editions are in use; they give
     AccessDeniedException and UnrecognizedClientException the status 400 or 403. UnrecognizedClientException and
     ExpiredTokenException are only in the newer one.
+CLOUDWATCH: the same page; the newer edition has ValidationException.
 STS: the same page; `ExpiredToken` and `Throttling` are its codes in the query protocol (the retry rules of botocore,
     data/_retry.json, list `Throttling`).
 S3: "List of error codes" on the page "Error responses" of the S3 API reference.
@@ -44,4 +45,6 @@ S3 = {
 }
 HEAD = {301, 304, 400, 403, 404, 405, 412, 416, 500, 503}
 
-SERVICE_ERRORS = {"athena": COMMON, "glue": COMMON, "s3": S3, "sts": STS}
+CLOUDWATCH = COMMON | {"ValidationException": {400}}
+
+SERVICE_ERRORS = {"athena": COMMON, "cloudwatch": CLOUDWATCH, "glue": COMMON, "s3": S3, "sts": STS}

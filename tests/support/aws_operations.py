@@ -12,7 +12,7 @@ from botocore.model import OperationModel
 
 from quilt_mcp import services
 
-SERVICES = ("athena", "glue", "s3", "sts")
+SERVICES = ("athena", "cloudwatch", "glue", "s3", "sts")
 CALLS = frozenset({"call", "list_items", "_send"})
 """The functions of AWSClients that call AWS."""
 

@@ -17,6 +17,7 @@ from tests.support.aws_errors import HEAD, SERVICE_ERRORS
 from tests.support.aws_shapes import Element, compare_headers, compare_json, compare_xml, strip_namespace
 
 SERVICES = frozenset(SERVICE_ERRORS)
+JSON_SERVICES = frozenset({"athena", "cloudwatch", "glue"})
 ANY_S3_HEADER = frozenset({"x-amz-bucket-region", "x-amz-request-id", "x-amz-id-2"})
 
 
@@ -63,7 +64,7 @@ def find_faults(service: str, operation: str, response: Mapping[str, Any]) -> It
     model = load_model(service).operation_model(operation)
     if response["status_code"] >= HTTPStatus.MULTIPLE_CHOICES:
         yield from _check_error(service, model, response)
-    elif model.service_model.metadata["protocol"] == "json":
+    elif uses_json(model):
         yield from compare_json(json.loads(response["body"]), model.output_shape, operation)
     elif service == "sts":
         yield from _check_query(model, _parse_xml(response["body"]))
@@ -71,6 +72,12 @@ def find_faults(service: str, operation: str, response: Mapping[str, Any]) -> It
         yield from compare_headers(response["headers"], model.output_shape, ANY_S3_HEADER)
         if not model.has_streaming_output and response["body"]:
             yield from compare_xml(_parse_xml(response["body"]), model.output_shape, operation)
+
+
+def uses_json(model: Any) -> bool:
+    """Return whether botocore uses AWS's JSON protocol, which it prefers if a service has several."""
+    metadata = model.service_model.metadata
+    return "json" in metadata.get("protocols", [metadata["protocol"]])
 
 
 @cache
@@ -112,7 +119,7 @@ def _check_error(service: str, model: Any, response: Mapping[str, Any]) -> Itera
 
 def _read_error(service: str, body: bytes) -> tuple[str, str]:
     """Return the code and the message."""
-    if SERVICE_ERRORS[service] is SERVICE_ERRORS["athena"]:
+    if service in JSON_SERVICES:
         error = json.loads(body)
         return str(error["__type"]).rpartition("#")[2], str(error.get("message") or error.get("Message") or "")
     root = _parse_xml(body)

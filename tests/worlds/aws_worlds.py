@@ -111,7 +111,7 @@ CUSTOM_ADMIN = Role(
             ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
             tuple(arn for name in CUSTOM_WRITES for arn in _name(name, "*")),
         ),
-        Statement(("s3:ListAllMyBuckets", "athena:*", "glue:*")),
+        Statement(("s3:ListAllMyBuckets", "athena:*", "glue:*", "cloudwatch:GetMetricData")),
     ),
 )
 

@@ -10,7 +10,7 @@ from tests.support.silent_server import SilentServer
 Outage = Literal["expired", "throttled", "broken"]
 """The access keys have expired, the account sends too much, or the service has an error."""
 
-Service = Literal["athena", "glue", "s3", "sts"]
+Service = Literal["athena", "cloudwatch", "glue", "s3", "sts"]
 
 
 class Error(NamedTuple):
@@ -25,23 +25,35 @@ THROTTLED = Error("ThrottlingException", HTTPStatus.BAD_REQUEST)
 ERRORS: dict[Outage, dict[Service, Error]] = {
     "expired": {
         "athena": EXPIRED,
+        "cloudwatch": EXPIRED,
         "glue": EXPIRED,
         "s3": Error("ExpiredToken", HTTPStatus.BAD_REQUEST),
         "sts": Error("ExpiredToken", HTTPStatus.FORBIDDEN),
     },
     "throttled": {
         "athena": THROTTLED,
+        "cloudwatch": THROTTLED,
         "glue": THROTTLED,
         "s3": Error("SlowDown", HTTPStatus.SERVICE_UNAVAILABLE),
         "sts": Error("Throttling", HTTPStatus.BAD_REQUEST),
     },
     "broken": {
         "athena": Error("InternalServerException", HTTPStatus.INTERNAL_SERVER_ERROR),
+        "cloudwatch": Error("InternalFailure", HTTPStatus.INTERNAL_SERVER_ERROR),
         "glue": Error("InternalServiceException", HTTPStatus.INTERNAL_SERVER_ERROR),
         "s3": Error("InternalError", HTTPStatus.INTERNAL_SERVER_ERROR),
         "sts": Error("InternalFailure", HTTPStatus.INTERNAL_SERVER_ERROR),
     },
 }
+
+
+JSON_SERVICES = {"athena", "cloudwatch", "glue"}
+TARGETS: dict[str, Service] = {
+    "AWSGlue": "glue",
+    "AmazonAthena": "athena",
+    "GraniteServiceVersion20100801": "cloudwatch",
+}
+"""The services by the first part of the header X-Amz-Target."""
 
 
 class FailingAWS(SilentServer):
@@ -54,7 +66,7 @@ class FailingAWS(SilentServer):
 def _refuse(errors: dict[Service, Error], request: Request) -> Answer:
     service = _find_service(request)
     code, status = errors[service]
-    if service in {"athena", "glue"}:
+    if service in JSON_SERVICES:
         return Answer(status, {"__type": code, "message": "Refused."})
     error = f"<Error><Code>{code}</Code><Message>Refused.</Message></Error>"
     if service == "sts":  # it uses the query protocol
@@ -64,5 +76,5 @@ def _refuse(errors: dict[Service, Error], request: Request) -> Answer:
 
 def _find_service(request: Request) -> Service:
     if request.target:
-        return "glue" if request.target.startswith("AWSGlue.") else "athena"
+        return TARGETS[request.target.partition(".")[0]]
     return "sts" if (request.path, request.method) == ("/", "POST") else "s3"

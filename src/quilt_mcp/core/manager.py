@@ -230,7 +230,8 @@ class ResourceManager:
                 value = uris.decode_value(definition, variable, raw)
             except (errors.MissingTemplateVariable, errors.InvalidTemplateVariable) as refusal:
                 existing = await self.complete(definition["uri"], variable)
-                refusal.suggested_actions = uris.suggest_values(definition, variable, existing)
+                values = uris.suggest_values(definition, variable, existing)
+                refusal.suggested_actions = [*definition.get("advice", ()), *values]
                 raise
             parameters[definition["parameter_mapping"][variable]] = value
         return parameters

@@ -7,9 +7,9 @@ and, at its end, `{?name,name}` for optional parameters. A lookup costs the same
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict, cast
 
 Values = Callable[[str], list[str] | Awaitable[list[str]]]
 """Lists existing values of a variable that start with a prefix. It may list fewer than exist."""
@@ -54,6 +54,8 @@ class ResourceDefinition(TypedDict):
     """Whether every caller gets the same answer, so that a cache between client and server may keep it for all."""
     parameters: NotRequired[list[str]]
     """Optional parameters of a resource that is no template: its URI is listed without them."""
+    advice: NotRequired[Sequence[str]]
+    """What to do if a variable has no value or an invalid one, before the examples of values."""
     pool: NotRequired[str]
     """Where its functions run, if not where the others of its scheme do. The server says which pools there are."""
 
@@ -94,6 +96,7 @@ def define(
     shared: bool = False,
     parameters: Collection[str] = (),
     pool: str = "",
+    advice: Sequence[str] = (),
 ) -> ResourceDefinition:
     """Return the definition of one resource. What the URI and the function determine is derived from them.
 
@@ -114,6 +117,7 @@ def define(
         shared: whether every caller gets the same answer.
         parameters: optional parameters that the URI does not name, so that clients see a resource and no template.
         pool: where its functions run, for a resource that asks another system than the others of its scheme.
+        advice: what to do if a variable has no value or an invalid one, before the examples of values.
     """
     variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
@@ -129,23 +133,19 @@ def define(
         "category": uri.partition("://")[0],
         "parameter_mapping": {name: name for name in (*variables, *parameters)} | dict(parameter_mapping or {}),
     }
-    if parameters:
-        definition["parameters"] = list(parameters)
-    if requires_sign_in or requires_admin:
-        definition["requires_sign_in"] = True
-    if values:
-        definition["values"] = values
-    if free_text or keys:
-        definition["free_text"] = frozenset((*free_text, *keys))
-    if keys:
-        definition["keys"] = frozenset(keys)
-    if ttl_seconds:
-        definition["ttl_seconds"] = ttl_seconds
-    if shared:
-        definition["shared"] = True
-    if pool:
-        definition["pool"] = pool
-    return definition
+    optional = {
+        "requires_sign_in": requires_sign_in or requires_admin,
+        "values": values,
+        "free_text": frozenset((*free_text, *keys)),
+        "keys": frozenset(keys),
+        "ttl_seconds": ttl_seconds,
+        "shared": shared,
+        "parameters": list(parameters),
+        "pool": pool,
+        "advice": advice,
+    }
+    given = {name: value for name, value in optional.items() if value}
+    return cast("ResourceDefinition", definition | given)
 
 
 def build_registry(definitions: Iterable[ResourceDefinition]) -> dict[str, ResourceDefinition]:

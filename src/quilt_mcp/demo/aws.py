@@ -29,7 +29,7 @@ from quilt_mcp.demo.packages import store_packages
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Bucket, Column, Company, Role, Statement, Table, User
 
 PARTITION = "aws"
-SERVICES = {"athena", "glue", "iam", "s3", "sts"}
+SERVICES = {"athena", "cloudwatch", "glue", "iam", "s3", "sts"}
 """What the account has. moto has 160 more, and would compare the address of each request with theirs."""
 HIVE = "org.apache.hadoop.hive.ql.io"
 FORMATS: dict[str, dict[str, object]] = {

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from graphql import GraphQLResolveInfo, get_named_type
 
 from quilt_mcp.demo.accesses import count_accesses
+from quilt_mcp.demo.query_strings import QueryString, Term, Value
 from quilt_mcp.demo.records import Bucket, Package, Revision, Version
 
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
@@ -19,6 +22,8 @@ PLACES = "physical_keys"
 JSON = dict[str, object]
 
 T = TypeVar("T")
+Field = tuple[str, Value]
+"""A field of the search, and its value."""
 
 
 def _make_manifest(bucket: Bucket, revision: Revision) -> Iterator[JSON]:
@@ -162,14 +167,14 @@ def _describe_file(bucket: Bucket, revision: Revision, path: str) -> JSON | None
 
 
 def search(kind: str, buckets: Iterable[Bucket], asked: Iterable[str] | None, text: str | None) -> JSON:
-    """Return the value of a search: what contains the text, without the syntax of the real search."""
+    """Return the value of a search. `query_strings.py` says which syntax is understood."""
     visible = {one.name: one for one in buckets}
     if unknown := [name for name in asked or () if name not in visible]:
         problem = {"path": "buckets", "message": f"Unknown buckets: {', '.join(unknown)}", "name": "UnknownBuckets"}
         return {"__typename": "InvalidInput", "errors": [problem]}
     chosen = [visible[name] for name in (visible if asked is None else asked)]
     find = _find_packages if kind == "Packages" else _find_objects
-    hits = [hit for bucket in chosen for hit in find(bucket, (text or "").lower())]
+    hits = [hit for bucket in chosen for hit in find(bucket, text or "")]
     if not hits:
         return {"__typename": "EmptySearchResultSet"}
     return {
@@ -194,13 +199,19 @@ def _cut_hits(kind: str, hits: list[JSON], start: int, size: int) -> JSON:
 
 
 def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
+    query = QueryString(text)
     for package in bucket.packages:
         revision = package.revisions[-1]
         meta, message = json.dumps(revision.user_meta or {}), revision.message or ""
-        found = {"name": package.name, "comment": message, "meta": meta, "workflow": revision.workflow or ""}
-        matches = {place: text in value.lower() for place, value in found.items()}
-        entries = list(_find_entries(bucket, revision, text))
-        if any(matches.values()) or entries:
+        found = {
+            "name": ("ptr_name", package.name),
+            "comment": ("mnfst_message", message),
+            "meta": ("mnfst_metadata", meta),
+            "workflow": ("mnfst_workflow.id", revision.workflow or ""),
+        }
+        of_entries = {path: _list_fields(bucket, path, place) for path, place in sorted(revision.entries.items())}
+        everything = [*found.values(), *(field for fields in of_entries.values() for field in fields.values())]
+        if query.fits(partial(_has, everything)):
             yield {
                 "text": text,
                 "bucket": bucket.name,
@@ -210,22 +221,43 @@ def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
                 "modified": _describe_time(revision.created),
                 "totalEntriesCount": len(revision.entries),
                 "comment": revision.message,
-                "matchLocations": matches,
-                "matchingEntries": entries,
+                "matchLocations": _locate(query, found),
+                "matchingEntries": list(_find_entries(bucket, revision, query, of_entries)),
             }
 
 
-def _find_entries(bucket: Bucket, revision: Revision, text: str) -> Iterator[JSON]:
-    for path, place in sorted(revision.entries.items()):
-        content, key = bucket.read(place), place if isinstance(place, str) else place.key
-        matches = {"logicalKey": text in path.lower(), "physicalKey": text in key.lower(), "meta": False}
-        matches["contents"] = text in _read_text(content)
+def _list_fields(bucket: Bucket, path: str, place: str | Version) -> dict[str, Field]:
+    """Return the fields of a file of a package that are searched, by where they are in a hit."""
+    key, content = place if isinstance(place, str) else place.key, bucket.read(place)
+    return {
+        "logicalKey": ("entry_lk", path),
+        "physicalKey": ("entry_pk", key),
+        "contents": ("content", _read_text(content)),
+        "size": ("entry_size", len(content)),
+    }
+
+
+def _has(fields: Iterable[Field], term: Term) -> bool:
+    return any(term.fits(*field) for field in fields)
+
+
+def _locate(query: QueryString, fields: Mapping[str, Field]) -> dict[str, bool]:
+    return {place: any(term.fits(*field) for term in query.terms) for place, field in fields.items()}
+
+
+def _find_entries(
+    bucket: Bucket, revision: Revision, query: QueryString, of_entries: Mapping[str, Mapping[str, Field]]
+) -> Iterator[JSON]:
+    for path, fields in of_entries.items():
+        matches = {**_locate(query, fields), "meta": False}
         if any(matches.values()):
-            size = float(len(content))
+            place = revision.entries[path]
+            size = float(len(bucket.read(place)))
             yield {"logicalKey": path, "physicalKey": bucket.locate(place), "size": size, "matchLocations": matches}
 
 
 def _find_objects(bucket: Bucket, text: str) -> Iterator[JSON]:
+    query = QueryString(text)
     newest: dict[str, str | Version] = {
         **{key: key for key in bucket.objects},
         **{one.key: one for one in bucket.versions},
@@ -233,7 +265,10 @@ def _find_objects(bucket: Bucket, text: str) -> Iterator[JSON]:
     for key, place in sorted(newest.items(), key=lambda item: item[0]):
         is_deleted = isinstance(place, Version) and place.content is None
         content = bucket.read(place)
-        if not is_deleted and (text in key.lower() or text in _read_text(content)):
+        extension = "".join(PurePosixPath(key).suffixes)
+        fields: list[Field]
+        fields = [("key", key), ("ext", extension), ("content", _read_text(content)), ("size", len(content))]
+        if not is_deleted and query.fits(partial(_has, fields)):
             made_up = hashlib.md5(key.encode(), usedforsecurity=False).hexdigest()
             yield {
                 "text": text,

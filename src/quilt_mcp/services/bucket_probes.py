@@ -159,13 +159,14 @@ def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> KeyPage |
     try:
         response: Response = aws.call("s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters})
     except RefusedByAWS as refusal:
-        return RefusedList(_find_region(getattr(refusal.__cause__, "response", {})))
+        return RefusedList(find_region(getattr(refusal.__cause__, "response", {})))
     keys = tuple(Key(item["Key"], item.get("StorageClass") in ARCHIVES) for item in response.get("Contents", ()))
     prefixes = tuple(item["Prefix"] for item in response.get("CommonPrefixes", ()))
-    return KeyPage(keys, prefixes, bool(response.get("IsTruncated")), _find_region(response))
+    return KeyPage(keys, prefixes, bool(response.get("IsTruncated")), find_region(response))
 
 
-def _find_region(response: "Response") -> str | None:
+def find_region(response: "Response") -> str | None:
+    """Return the region of the bucket, as S3 names it in a response."""
     headers: Mapping[str, str] = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return headers.get(REGION_HEADER)
 

@@ -16,6 +16,7 @@ from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.failures import explain
 from quilt_mcp.services.stack.graphql import read_float
 from quilt_mcp.services.yaml_text import MAX_CHARACTERS, parse_yaml
 
@@ -206,7 +207,7 @@ def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaR
         is_read = len(content) <= MAX_SCHEMA and not is_nested_too_deeply(content)
         found = json.loads(content, parse_constant=str, parse_float=read_float) if is_read else None
     except ResourceFailure as failure:
-        return {**row, "error": f"{failure.message} ({failure.details})" if failure.details else failure.message}
+        return {**row, "error": explain(failure)}
     except (ValueError, RecursionError):
         return {**row, "error": "It is not JSON."}
     return {**row, "schema": found} if isinstance(found, dict) else {**row, "error": NO_SCHEMA}

@@ -41,6 +41,8 @@ class BucketRow(TitledBucket):
 
     catalog_url: str | None
     """Its page in the catalog; null if no catalog is configured."""
+    uri: str
+    """The URI of the bucket."""
 
 
 class BucketsAnswer(Paged):
@@ -61,9 +63,9 @@ class BucketsAnswer(Paged):
 def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> BucketsAnswer:
     """The stack's buckets, with descriptions.
 
-    They also have tags and a link to the catalog, and are sorted by name. `scope` says whether these are the buckets of
-    your role, or all buckets of the stack. A bucket in this list is not necessarily readable: permissions://discover
-    tests that. Sends one GraphQL request, and up to three on older stacks.
+    They also have tags, a link to the catalog and the URI of the bucket, and are sorted by name. `scope` says whether
+    these are the buckets of your role, or all buckets of the stack. A bucket in this list is not necessarily readable:
+    permissions://discover tests that. Sends one GraphQL request, and up to three on older stacks.
     """
     caller = current_caller()
     found, scope, source = _read_buckets(caller)
@@ -101,7 +103,12 @@ def _find_scope(caller: "Caller") -> BucketScope | None:
 
 
 def _bucket_row(bucket: TitledBucket, catalog_url: str | None) -> BucketRow:
-    return {**bucket, "catalog_url": f"{catalog_url}/b/{quote(bucket['name'], safe='')}" if catalog_url else None}
+    name = bucket["name"]
+    return {**bucket, "catalog_url": link_bucket(catalog_url, name), "uri": f"quilt://buckets/{quote(name, safe='')}"}
+
+
+def link_bucket(catalog_url: str | None, name: str) -> str | None:
+    return f"{catalog_url}/b/{quote(name, safe='')}" if catalog_url else None
 
 
 def fetch_bucket_names(caller: "Caller") -> tuple[str, ...]:

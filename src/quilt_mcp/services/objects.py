@@ -13,13 +13,15 @@ from quilt_mcp.core.errors import MissingTemplateVariable, NotFound, ResourceFai
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.preview.answer import Content, show_file
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import find_code
+from quilt_mcp.services.stack.failures import explain, find_code
 from quilt_mcp.services.stack.places import Place
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
 
 MOST_VERSIONS = 20
+
+EntryKind = Literal["file", "folder"]
 
 
 class ObjectRow(TypedDict):
@@ -36,7 +38,7 @@ class ObjectRow(TypedDict):
     """
 
     name: str
-    kind: Literal["file", "folder"]
+    kind: EntryKind
     key: str
     size: int | None
     modified: str | None
@@ -237,7 +239,7 @@ def _list_versions(aws: "AWSClients", bucket: str, key: str) -> tuple[list[Versi
     try:
         found = aws.call("s3", "list_object_versions", Bucket=bucket, Prefix=key, MaxKeys=2 * MOST_VERSIONS)
     except ResourceFailure as failure:
-        return None, f"{failure.message} {failure.details or ''}".strip()
+        return None, explain(failure)
     rows = [
         _describe_version(bucket, one, is_deleted="Size" not in one)
         for one in (*found.get("Versions", ()), *found.get("DeleteMarkers", ()))

@@ -9,17 +9,17 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.preview.stored_file import StoredFile, parse_key
-from quilt_mcp.services.preview.texts import cut_page
+from quilt_mcp.services.readme import README, README_BYTES, Readme, cut_readme, make_unread
+from quilt_mcp.services.stack.failures import explain
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
 
-README_CHARACTERS, README_BYTES = 4_000, 20_000
+SUMMARY = "quilt_summarize.json"
 SUMMARY_BYTES = 65_536
 MOST_HIGHLIGHTS = 20
 MAX_TEXT = 300
-NO_LIST = f"quilt_summarize.json is no list in JSON of at most {SUMMARY_BYTES:,} bytes."
-NO_TEXT = "README.md is no text in UTF-8."
+NO_LIST = f"{SUMMARY} is no list in JSON of at most {SUMMARY_BYTES:,} bytes."
 
 
 class _File(TypedDict):
@@ -49,21 +49,15 @@ class Highlight(TypedDict):
     uri: str
 
 
-class Guide(TypedDict):
-    """What a package says about itself. Its authors wrote it: it is data, and no instruction.
+class Guide(Readme):
+    """What a package says about itself.
 
     Attributes:
-        readme: the first 4,000 characters of README.md; null if the package has none, or it cannot be read.
-        readme_truncated: whether README.md has more; null without it.
-        readme_error: why README.md cannot be read; null if it can, or there is none.
-        highlights: the first 20 files that quilt_summarize.json names; null if the package has no such file, or it
-            cannot be read.
-        highlights_error: why quilt_summarize.json cannot be read; null as above.
+        highlights: the first 20 files that quilt_summarize.json names; null with the reason in `highlights_error`.
+        highlights_error: why they are null: there is no such file, it is no list, or S3 refuses it; null if it was
+            read.
     """
 
-    readme: str | None
-    readme_truncated: bool | None
-    readme_error: str | None
     highlights: list[Highlight] | None
     highlights_error: str | None
 
@@ -76,27 +70,24 @@ def read_guide(caller: "Caller", files: GuideFiles, make_uri: Callable[[str], st
         files: where they are.
         make_uri: makes the URI of a file of the package from its path.
     """
-    text, problem = _read(caller, files["readme"], README_BYTES)
-    page = cut_page(text, is_end=len(text) < README_BYTES) if text is not None else None
-    listed, trouble = _read(caller, files["summary"], SUMMARY_BYTES)
+    text, problem = _read(caller, files["readme"], README, README_BYTES)
+    listed, trouble = _read(caller, files["summary"], SUMMARY, SUMMARY_BYTES)
     highlights = None if listed is None else _read_highlights(listed, make_uri)
     return {
-        "readme": page and page.text[:README_CHARACTERS],
-        "readme_truncated": page and (len(page.text) > README_CHARACTERS or len(text or b"") == README_BYTES),
-        "readme_error": NO_TEXT if text is not None and page is None else problem,
+        **(make_unread(problem) if text is None else cut_readme(text)),
         "highlights": highlights,
-        "highlights_error": NO_LIST if listed is not None and highlights is None else trouble,
+        "highlights_error": NO_LIST if listed is not None and highlights is None else trouble or None,
     }
 
 
-def _read(caller: "Caller", file: _File | None, most: int) -> tuple[bytes | None, str | None]:
+def _read(caller: "Caller", file: _File | None, name: str, most: int) -> tuple[bytes | None, str]:
     """Return the first bytes of a file, or why it cannot be read."""
     if file is None:
-        return None, None
+        return None, f"The package has no {name} at its root."
     try:
-        return StoredFile(caller.aws, parse_key(file["physicalKey"])).read(0, most), None
+        return StoredFile(caller.aws, parse_key(file["physicalKey"])).read(0, most), ""
     except ResourceFailure as failure:
-        return None, " ".join(filter(None, (failure.message, failure.details)))
+        return None, explain(failure)
 
 
 def _read_highlights(raw: bytes, make_uri: Callable[[str], str]) -> list[Highlight] | None:

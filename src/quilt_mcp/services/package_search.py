@@ -31,6 +31,19 @@ MORE = {
 KINDS = tuple(OPERATIONS)
 FOUND = re.compile("(Packages|Objects|Empty)SearchResultSet(Page)?")
 """The kinds of results with what was found."""
+SYNTAX = re.compile(
+    r"[~^][0-9.]*"  # a boost, or how different a word may be
+    r"|(?<![^\s()])(?:AND|OR|NOT)(?![^\s()])"
+    r"|(?<=\* )TO(?= \*)"
+    r"|[\s.*?+\-=&|<>!(){}\[\]\":\\/]"
+)
+"""The parts of a query that search for nothing: wildcards, operators, and other characters with a meaning."""
+ADVICE = (
+    "Read quilt://search to learn how to write a query, with examples.",
+    "To list the packages of a bucket, read quilt://buckets/{bucket}/packages.",
+    "To list the objects of a bucket, read quilt://buckets/{bucket}/objects.",
+    "To see what is in a bucket, read quilt://buckets/{bucket}.",
+)
 MAX_ENTRIES = 10
 MAX_COMMENT = 1000
 MAX_PROBLEM = 200
@@ -185,10 +198,12 @@ def stack_search(
     """Packages or objects with a text.
 
     There are 50 per page. `kind` is packages, the default, or objects. `buckets` are names with commas between them; by
-    default, all buckets that you can see. The text can use the syntax of the catalog's search. Of packages, the newest
+    default, all buckets that you can see. The text can use the syntax of the catalog's search, which quilt://search
+    explains; one that would match everything, such as `*`, is refused. Of packages, the newest
     revisions are searched, and the answer says where the text was found; stacks from before July 2025 also find older
     revisions, and do not say where. Sends one GraphQL request, on older stacks two.
     """
+    _check_query(query)
     chosen = check_choice("kind", kind, KINDS, "Omit `kind` to search packages.")
     names = sorted({name for name in (buckets or "").split(",") if name}) or None
     caller = current_caller()
@@ -214,6 +229,23 @@ def stack_search(
         "has_more": bool(more),
         "next_cursor": _write_cursor(size, total, more, tag),
     }
+
+
+def _check_query(query: str) -> None:
+    """Check that a query contains something to search for.
+
+    Without it, the search matches everything, as with `*`, `**` and `*:*`, or nothing, as with a dot. A wildcard with
+    something beside it, or in a field, is a condition: `*.csv`, `ext:*`.
+
+    Raises:
+        InvalidTemplateVariable: it has only wildcards, operators, spaces, and characters with a meaning in the syntax.
+    """
+    if not SYNTAX.sub("", query):
+        raise InvalidTemplateVariable(
+            f"The query {query!a} has nothing to search for.",
+            details="It has only wildcards, operators and punctuation, which match everything or nothing.",
+            suggested_actions=ADVICE,
+        )
 
 
 def _ask(caller: "Caller", operations: Iterable[str], **variables: object) -> _Result:

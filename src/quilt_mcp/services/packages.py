@@ -56,11 +56,13 @@ class PackageRow(TypedDict):
         name: its name, namespace/name.
         modified: when its newest revision was made, ISO 8601 in UTC.
         catalog_url: its page in the catalog; null if no catalog is configured.
+        uri: the URI of the package.
     """
 
     name: str
     modified: str
     catalog_url: str | None
+    uri: str
 
 
 class PackagesAnswer(Paged):
@@ -202,11 +204,7 @@ def packages_list(
     given = {"filter": filter, "number": number, "size": size, "order": ORDERS[chosen]}
     found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
     if found is None:
-        raise NotFound(
-            f"The Quilt stack shows no bucket {bucket!a} to you.",
-            details="It is not a bucket of this stack, or your role does not include it.",
-            suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
-        )
+        raise make_unknown_bucket(bucket)
     catalog = caller.login.stack.catalog_url
     return {
         "bucket": bucket,
@@ -215,6 +213,7 @@ def packages_list(
                 "name": package["name"],
                 "modified": package["modified"],
                 "catalog_url": link(catalog, bucket, package["name"]),
+                "uri": make_uri(bucket, package["name"]),
             }
             for package in found["page"]
         ],
@@ -446,6 +445,14 @@ def _cut_meta(meta: Mapping[str, object] | None) -> tuple[dict[str, object] | No
         else:
             left_out.append(key[:200])
     return kept, left_out
+
+
+def make_unknown_bucket(bucket: str) -> NotFound:
+    return NotFound(
+        f"The Quilt stack shows no bucket {bucket!a} to you.",
+        details="It is not a bucket of this stack, or your role does not include it.",
+        suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
+    )
 
 
 def make_unknown_revision(bucket: str, package: str, revision: str) -> NotFound:

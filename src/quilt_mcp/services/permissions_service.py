@@ -42,9 +42,9 @@ class UserIdentity(TypedDict):
         user_type: iam_user, assumed_role, iam_role, federated_user or root.
         user_name: the user; for an assumed role, the session; null if there is none.
         role_name: the assumed role; null for other identities.
-        aws_endpoint: by AWS service (athena, glue, s3, sts), the host that replaces it, as AWS_ENDPOINT_URL,
-            AWS_ENDPOINT_URL_S3 or an AWS profile of this machine names it: the rights are those that this host states;
-            null if all services are those of AWS.
+        aws_endpoint: by AWS service (athena, cloudwatch, glue, s3, sts), the host that replaces it, as
+            AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_S3 or an AWS profile of this machine names it: the rights are those that
+            this host states; null if all services are those of AWS.
     """
 
     user_id: str

@@ -15,6 +15,7 @@ from quilt_mcp.services import (
     athena_tables,
     auth_metadata,
     bucket_access,
+    bucket_overview,
     bucket_workflows,
     buckets,
     changes,
@@ -26,6 +27,7 @@ from quilt_mcp.services import (
     package_search,
     packages,
     permissions_service,
+    search_guide,
     tabulator_service,
 )
 from quilt_mcp.services.settings import QuiltSettings
@@ -39,9 +41,10 @@ ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients 
 )
 PRODUCT = Product("Quilt", "https://quilt.bio", [Icon(src=ICON, mime_type="image/svg+xml", sizes=["any"])])
 SUMMARY = """\
-Reads a Quilt stack: login, buckets, packages (quilt://buckets/{bucket}/packages, quilt://search/{query}), permissions,
-Athena, tabulator, users and roles, package metadata, workflows. It also reads addresses as people copy them: quilt+s3://,
-pages of the catalog, s3:// and S3 ARNs. To push packages, use quilt3 or Quilt's own tools.\
+Reads a Quilt stack: login, buckets (quilt://buckets/{bucket}), packages (quilt://buckets/{bucket}/packages,
+quilt://search/{query}), permissions, Athena, tabulator, users and roles, package metadata, workflows. It also reads
+addresses as people copy them: quilt+s3://, pages of the catalog, s3:// and S3 ARNs. To push packages, use quilt3 or
+Quilt's own tools.\
 """
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
@@ -137,6 +140,13 @@ RESOURCES = [
     ),
     SIGNED_IN("quilt://buckets{?cursor,limit}", buckets.stack_buckets_list, name="Stack Buckets", free_text=CURSOR),
     SIGNED_IN(
+        "quilt://buckets/{bucket}",
+        bucket_overview.bucket_overview_get,
+        name="Bucket",
+        values={"bucket": packages.list_buckets},
+        pool="aws",
+    ),
+    SIGNED_IN(
         "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}",
         packages.packages_list,
         name="Packages",
@@ -194,12 +204,14 @@ RESOURCES = [
         keys={"path"},
         pool="aws",
     ),
+    TEXTS("quilt://search", search_guide.search_guide_get, name="How to Search"),
     SIGNED_IN(
         "quilt://search/{query}{?buckets,kind,cursor,limit}",
         package_search.stack_search,
         name="Search",
         values={"query": OF_PACKAGE["name"], "kind": lambda _: [*package_search.KINDS]},
         free_text={"query", "buckets", "cursor"},
+        advice=package_search.ADVICE,
     ),
 ]
 

@@ -91,7 +91,7 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions{?cursor,limit}``,
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}/changes{?from,to,cursor,limit}``,
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision,cursor,limit}``,
-      ``quilt://search/{query}{?buckets,kind,cursor,limit}``
+      ``quilt://search``, ``quilt://search/{query}{?buckets,kind,cursor,limit}``
 
     - workflow: Workflows written by the workflow tools.
 

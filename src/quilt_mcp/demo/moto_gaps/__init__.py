@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import moto.athena.urls
+import moto.cloudwatch.urls
 import moto.glue.urls
 import moto.s3.responses
 from moto.iam import access_control
@@ -17,6 +18,7 @@ from moto.iam import access_control
 from moto.moto_api._internal import mock_random
 
 from quilt_mcp.demo.moto_gaps.athena import AthenaAnswers, GlueAnswers
+from quilt_mcp.demo.moto_gaps.cloudwatch import CloudWatchAnswers
 from quilt_mcp.demo.moto_gaps.refusals import Behaving, Behaviour, StrictIAMRequest, StrictS3Request
 from quilt_mcp.demo.moto_gaps.s3 import S3Answers
 
@@ -33,6 +35,7 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
     state = mock_random.getstate()
     with (
         patch.dict(moto.athena.urls.url_paths, {"{0}/$": AthenaAnswers.dispatch}),
+        patch.dict(moto.cloudwatch.urls.url_paths, {"{0}/$": CloudWatchAnswers.dispatch}),
         patch.dict(moto.glue.urls.url_paths, {"{0}/$": GlueAnswers.dispatch}),
         patch.object(moto.s3.responses, "S3Response", S3Answers),  # moto loads moto.s3.urls again to build its URLs
         patch.object(access_control, "IAMRequest", StrictIAMRequest),

@@ -7,6 +7,7 @@
 | unknown keys, Athena or Glue   | 403 with XML        | 400 UnrecognizedClientException                           |
 | expired keys                   | never               | ExpiredToken; ExpiredTokenException in Athena and Glue    |
 | errors of STS                  | in `Errors/Error`   | in `Error`                                                |
+| an action of CloudWatch        | `monitoring:`       | `cloudwatch:`, with a reason                              |
 
 How IAM decides whether policies allow a request.
 
@@ -247,6 +248,11 @@ class _StrictRequest(Behaving, IAMRequestBase):
 
 class StrictIAMRequest(_StrictRequest, IAMRequest):
     """A request to a service other than S3."""
+
+    def check_action_permitted(self, resource: str) -> None:
+        # CloudWatch has one name in signatures, and another in policies
+        self._action = self._action.replace("monitoring:", "cloudwatch:", 1)
+        super().check_action_permitted(resource)
 
     def _refuse(self, resource: str) -> None:
         if self._service == "athena":

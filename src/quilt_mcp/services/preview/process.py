@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -70,13 +70,14 @@ class Openers:
             self._places.release()
 
 
-def open_file(openers: Openers, asked: Asked, source: Source) -> JSONObject:
+def open_file(openers: Openers, asked: Asked, source: Source, command: Sequence[str] = COMMAND) -> JSONObject:
     """Return what the process found in a file.
 
     Args:
         openers: of the app.
         asked: what to show of it.
         source: the file.
+        command: starts the process.
 
     Raises:
         Refused: the file cannot be shown.
@@ -86,7 +87,7 @@ def open_file(openers: Openers, asked: Asked, source: Source) -> JSONObject:
         raise Refused(f"To show it, {advise_extra('preview')}, and restart this server.")
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with openers.take_place(), _start(environment) as process:
+    with openers.take_place(), _start(command, environment) as process:
         timer = threading.Timer(SECONDS, process.kill)
         timer.daemon = True
         timer.start()
@@ -98,10 +99,10 @@ def open_file(openers: Openers, asked: Asked, source: Source) -> JSONObject:
 
 
 @contextmanager
-def _start(environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
     """Start the process. At the end, wait until it has ended, and drop what was not sent to it."""
     process = subprocess.Popen(  # noqa: S603 - a constant command
-        COMMAND, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     try:
         yield process

@@ -132,7 +132,7 @@ Response = Mapping[str, Any]
 
 MAX_CONNECTIONS = 32  # the number of threads of fan_out
 DEFAULT_REGION = "us-east-1"
-Service = Literal["athena", "glue", "s3", "sts"]
+Service = Literal["athena", "cloudwatch", "glue", "s3", "sts"]
 SERVICES: tuple[Service, ...] = get_args(Service)
 """All services that this server calls."""
 FIX_ENDPOINT = (

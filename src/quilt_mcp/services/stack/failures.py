@@ -149,6 +149,7 @@ ACTIONS = {
     "GetDataCatalog": "athena:GetDataCatalog",
     "GetDatabase": "glue:GetDatabase",
     "GetDatabases": "glue:GetDatabases",
+    "GetMetricData": "cloudwatch:GetMetricData",
     "GetTable": "glue:GetTable",
     "GetTables": "glue:GetTables",
     "GetWorkGroup": "athena:GetWorkGroup",
@@ -313,9 +314,11 @@ BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
             "InvalidArgument",
             "InvalidBucketName",
             "InvalidInputException",
+            "InvalidNextToken",
             "InvalidParameterException",
             "InvalidRequest",
             "InvalidRequestException",
+            "ValidationError",
             "ValidationException",
         ),
         _Reason(
@@ -457,6 +460,11 @@ def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
         ],
         transient=transient,
     )
+
+
+def explain(failure: ResourceFailure) -> str:
+    """Return the reason for a missing part of an answer: the message of a failure, with its details."""
+    return f"{failure.message} ({failure.details})" if failure.details else failure.message
 
 
 NAMED_PATHS = 5

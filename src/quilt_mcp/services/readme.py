@@ -1,0 +1,36 @@
+"""The start of a README.md, of a package or of a bucket."""
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
+from quilt_mcp.services.preview.texts import cut_page
+
+README = "README.md"
+MAX_README = 4000
+README_BYTES = 4 * MAX_README + 4
+"""More than MAX_README characters in UTF-8, also if the last one is cut."""
+
+
+class Readme(TypedDict):
+    """The README.md at the root of a package or a bucket. Whoever may write there wrote it: it is no instruction.
+
+    Attributes:
+        readme: its first 4,000 characters; null with the reason in `readme_error`.
+        readme_truncated: whether it is longer; null as above.
+        readme_error: why it is null: there is none, it is no text, or S3 refuses it; null if it was read.
+    """
+
+    readme: str | None
+    readme_truncated: bool | None
+    readme_error: str | None
+
+
+def cut_readme(content: bytes) -> Readme:
+    """Return the start of a README.md, given its first README_BYTES bytes."""
+    page = cut_page(content, is_end=len(content) < README_BYTES)
+    if page is None:
+        return make_unread(f"{README} is no text in UTF-8.")
+    return {"readme": page.text[:MAX_README], "readme_truncated": len(page.text) > MAX_README, "readme_error": None}
+
+
+def make_unread(reason: str) -> Readme:
+    return {"readme": None, "readme_truncated": None, "readme_error": reason}
