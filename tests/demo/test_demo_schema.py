@@ -88,9 +88,11 @@ AT_AGES: dict[tuple[Age, ...], str] = {
     AGES[2:]: "me meWithoutRole usersList",
     AGES[3:]: "tabulatorBuckets bucketTabulatorTablesList ssoConfigGet",
     AGES[4:]: "tabulatorGetOpenQuery",
-    AGES[-2:]: "stackBuckets stackRoleBuckets bucketTitles searchPackages searchMorePackages searchObjects",
-    AGES[:-2]: "stackBucketConfigs",
-    AGES[1:5]: "searchPackagesUntil2025 searchObjectsUntil2025",
+    AGES[4:5]: "bucketOverviewUntil2026",
+    AGES[-2:]: "stackBuckets stackRoleBuckets bucketTitles bucketOverview searchPackages searchMorePackages "
+    "searchObjects",
+    AGES[:-2]: "stackBucketConfigs bucketOverviewUntil2022",
+    AGES[1:5]: "bucketOverviewUntil2024 searchPackagesUntil2025 searchObjectsUntil2025",
 }
 """For each of our operations, the ages with a stack that accepts it."""
 QUILT3 = {name: text for name, text in read_operations(CLIENT).items() if name not in NOT_SERVED}
