@@ -123,14 +123,27 @@ ILLEGAL_IN_GLUE = {
     "backward path": "..\\default\x00",
     "lone surrogate": "a\ud800",
     "other surrogate": "\udfff",
+    "256 characters": "x" * 256,
+    "very long": "x" * 900,
+}
+
+
+INVISIBLE = {
     "bidi override": "acme\u202egniced",
     "bidi isolate": "\u2066acme",
     "zero width": "acme\u200b_sequencing",
     "byte order mark": "\ufeffacme_sequencing",
     "line separator": "a\u2028b",
-    "256 characters": "x" * 256,
-    "very long": "x" * 900,
 }
+"""What Glue allows: such names are looked up, and errors show the characters by their numbers."""
+
+
+@in_world("admin")
+@pytest.mark.parametrize("kind", INVISIBLE)
+async def test_a_name_with_characters_that_nobody_sees_is_looked_up(kind: str, world: World, client: AnyClient) -> None:
+    answer = await ask(client, TABLES.format(encode(INVISIBLE[kind])))
+    check_refusal(answer, {"NotFound"})
+    assert answer.body["message"].isascii()
 
 
 @in_world("admin")

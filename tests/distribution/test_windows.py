@@ -30,6 +30,7 @@ CHECKED = {
     "commands/stdio.py: select.poll",
     "http/server.py: resource.",
     "http/metrics.py: fcntl.",
+    "services/preview/child.py: resource.",
 }
 """What runs only after a check of `sys.platform`."""
 

@@ -44,7 +44,7 @@ async def test_a_text_has_the_same_limit_in_every_script(settings_with_tables: S
             assert (await read(client, f"search/{quote(text)}"))["count"] == 0
         for text in ("я" * 513, quote("я" * 513)):
             assert (await read_failure(client, f"search/{text}")).body["error"] == "InvalidTemplateVariable"
-        for text in ("я" * 1025, quote("я" * 1025)):
+        for text in ("я" * 2049, quote("я" * 2049)):
             assert (await read_failure(client, f"search/{text}")).body["error"] == "InvalidURI"
 
 
@@ -52,8 +52,8 @@ REFUSED = [
     ("search/a\nb", "InvalidURI"),
     ("search/a\x00b", "InvalidURI"),
     ("search/a\x7fb", "InvalidURI"),
-    ("search/a\u200bb", "InvalidTemplateVariable"),
-    ("search/a\u2028b", "InvalidTemplateVariable"),
+    ("search/a%C2%85b", "InvalidTemplateVariable"),
+    ("search/a%FFb", "InvalidTemplateVariable"),
     ("search/this/that", "InvalidURI"),
     ("search/why?", "InvalidURI"),
     ("search/x?limit=\N{FULLWIDTH DIGIT ONE}", "InvalidTemplateVariable"),

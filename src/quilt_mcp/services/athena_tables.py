@@ -266,7 +266,7 @@ def _check_name(variable: str, name: str) -> str:
     if len(name) > MAX_NAME or "/" in name:
         raise InvalidTemplateVariable(
             f"This is not a valid name of a {variable}.",
-            details=f"A name has 1-{MAX_NAME} printable characters after percent-decoding, and no slash.",
+            details=f"A name has 1-{MAX_NAME} characters after percent-decoding, and no slash.",
             suggested_actions=[LIST_DATABASES],
         )
     return name.lower()

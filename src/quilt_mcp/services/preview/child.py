@@ -27,6 +27,9 @@ MOST_READ = 24_000_000
 LONGEST = 400
 """The characters of a message that says why a file cannot be opened."""
 
+if sys.platform != "win32":
+    import resource
+
 PACKAGE = "quilt_mcp.services.preview."
 BUGS = (AttributeError, LookupError, NameError, TypeError)
 """What code of this project raises for no file, so that it is not taken for a damaged one."""
@@ -78,9 +81,7 @@ def _ask(answers: BinaryIO, replies: BinaryIO, start: int, size: int) -> bytes:
 
 def _limit() -> None:
     """Limit memory, processor time and files. Windows has no such limits: there, only the parent's time limit holds."""
-    with suppress(ImportError):
-        import resource  # noqa: PLC0415 - as above
-
+    if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         with suppress(ValueError, OSError):  # a system without a limit of memory, such as macOS
