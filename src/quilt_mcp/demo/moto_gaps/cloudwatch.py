@@ -60,7 +60,8 @@ class CloudWatchAnswers(Behaving, CloudWatchResponse):
             bucket = self._find_bucket(dimensions.get("BucketName", ""))
             value = measure(bucket).get(metric) if bucket and stat["Metric"]["Namespace"] == "AWS/S3" else None
             days = [day for day in _list_days(bucket) if start <= day < end] if bucket and value is not None else []
-            values = {"Timestamps": days, "Values": [float(value or 0) for _ in days]}
+            times = [start + (day - start) // DAY * DAY for day in days]  # periods are counted from the start
+            values = {"Timestamps": times, "Values": [float(value or 0) for _ in days]}
             results.append({"Id": query["Id"], "Label": " ".join(metric), "StatusCode": "Complete", **values})
         return ActionResult({"MetricDataResults": results})
 
