@@ -46,7 +46,7 @@ def ask(cloudwatch: Any, *queries: Mapping[str, object], start: datetime, end: d
 def test_the_right_has_the_name_of_cloudwatch(cloudwatch: Any) -> None:
     with pytest.raises(ClientError) as caught:
         ask(cloudwatch, make_query(RESULTS, "StandardStorage"), start=MIDNIGHT - DAY, end=NOW)
-    assert caught.value.response["Error"]["Code"] == "AccessDeniedException"
+    assert caught.value.response["Error"]["Code"] == "AccessDenied"
     assert "because no identity-based policy allows the cloudwatch:GetMetricData action" in str(caught.value)
 
 
