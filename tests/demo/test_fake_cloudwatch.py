@@ -46,7 +46,7 @@ def ask(cloudwatch: Any, *queries: Mapping[str, object], start: datetime, end: d
 def test_the_right_has_the_name_of_cloudwatch(cloudwatch: Any) -> None:
     with pytest.raises(ClientError) as caught:
         ask(cloudwatch, make_query(RESULTS, "StandardStorage"), start=MIDNIGHT - DAY, end=NOW)
-    assert caught.value.response["Error"]["Code"] == "AccessDeniedException"
+    assert caught.value.response["Error"]["Code"] == "AccessDenied"
     assert "because no identity-based policy allows the cloudwatch:GetMetricData action" in str(caught.value)
 
 
@@ -75,6 +75,8 @@ def test_the_newest_value_is_that_of_yesterday(cloudwatch: Any) -> None:
     found = ask(cloudwatch, query, start=MIDNIGHT - 3 * DAY, end=MIDNIGHT + DAY)["m_AllStorageTypes"]
     assert found["Timestamps"] == [MIDNIGHT - DAY, MIDNIGHT - 2 * DAY, MIDNIGHT - 3 * DAY]
     assert len(set(found["Values"])) == 1
+    since_noon = ask(cloudwatch, query, start=NOW - 3 * DAY, end=NOW)["m_AllStorageTypes"]
+    assert since_noon["Timestamps"] == [NOW - 2 * DAY, NOW - 3 * DAY]
     before = datetime(2022, 1, 1, tzinfo=UTC)  # the bucket is younger
     assert ask(cloudwatch, query, start=before, end=before + 9 * DAY)["m_AllStorageTypes"]["Values"] == []
 

@@ -194,6 +194,11 @@ PARTS: list[tuple[str, dict[str, object], dict[str, str]]] = [
         {"last_indexed_error": "config.title"},
     ),
     ("Query.bucketConfig", {"access_source": "collaborators", "title": "Raw sequencing runs"}, {}),
+    (
+        "BucketConfig.description",
+        {"description": "Runs of all instruments, as they were measured", "last_indexed": "2025-05-28T04:00:00Z"},
+        {},
+    ),
 ]
 
 
@@ -207,6 +212,21 @@ async def test_a_part_that_the_stack_cannot_read_hides_no_other_part(
     for name, text in reasons.items():
         assert f"GraphQL error at {text}" in found[name]
     assert (found["readme"], found["name"]) == ("# Raw sequencing runs\n", RAW)
+
+
+async def test_an_unknown_time_of_the_index_hides_no_title(fresh_world: World) -> None:
+    """The role does not include this bucket, so only its configuration has the title."""
+    fresh_world.stack.endpoint = Endpoint(failing_fields=["BucketConfig.lastIndexed"])
+    found = await show("acme-clinical-trials")
+    assert (found["title"], found["last_indexed"]) == ("Clinical trials", None)
+    assert "GraphQL error at config.last_indexed" in found["last_indexed_error"]
+
+
+async def test_a_storage_type_that_cloudwatch_leaves_out_makes_the_size_unknown(fresh_world: World) -> None:
+    rows = [series((3, 7.0), number=number) for number in range(OBJECTS)]
+    with answering({"cloudwatch.GetMetricData": Reply({"MetricDataResults": rows})}):
+        found = await show(RAW)
+    assert (found["size_bytes"], found["size_error"]) == (None, "CloudWatch did not send all values. Repeat the call.")
 
 
 async def test_an_error_without_a_place_concerns_only_what_is_missing(

@@ -126,7 +126,7 @@ async def test_a_size_that_cloudwatch_does_not_know_is_null_with_the_reason(worl
 async def test_without_the_right_the_reason_names_it(world: World) -> None:
     found = await show(RESULTS)
     assert [found[name] for name in (*SIZE, "size_region")] == [None] * 5
-    assert "cloudwatch:GetMetricData (AccessDeniedException: no identity-based policy allows it)" in found["size_error"]
+    assert "cloudwatch:GetMetricData (AccessDenied: no identity-based policy allows it)" in found["size_error"]
     assert found["readme_error"] is found["folders_error"] is None
 
 

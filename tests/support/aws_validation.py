@@ -66,7 +66,7 @@ def find_faults(service: str, operation: str, response: Mapping[str, Any]) -> It
         yield from _check_error(service, model, response)
     elif uses_json(model):
         yield from compare_json(json.loads(response["body"]), model.output_shape, operation)
-    elif service == "sts":
+    elif service in {"cloudwatch", "sts"}:  # an older botocore calls CloudWatch so, too
         yield from _check_query(model, _parse_xml(response["body"]))
     else:
         yield from compare_headers(response["headers"], model.output_shape, ANY_S3_HEADER)

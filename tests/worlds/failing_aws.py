@@ -47,6 +47,8 @@ ERRORS: dict[Outage, dict[Service, Error]] = {
 }
 
 
+QUERY_CODES = {"ExpiredTokenException": "ExpiredToken", "ThrottlingException": "Throttling"}
+"""The codes that CloudWatch had before JSON, and still sends in a header. An older botocore uses that protocol."""
 JSON_SERVICES = {"athena", "cloudwatch", "glue"}
 TARGETS: dict[str, Service] = {
     "AWSGlue": "glue",
@@ -67,7 +69,9 @@ def _refuse(errors: dict[Service, Error], request: Request) -> Answer:
     service = _find_service(request)
     code, status = errors[service]
     if service in JSON_SERVICES:
-        return Answer(status, {"__type": code, "message": "Refused."})
+        query_code = ("x-amzn-query-error", f"{QUERY_CODES.get(code, code)};Sender")
+        headers = (query_code,) if service == "cloudwatch" else ()
+        return Answer(status, {"__type": code, "message": "Refused."}, headers)
     error = f"<Error><Code>{code}</Code><Message>Refused.</Message></Error>"
     if service == "sts":  # it uses the query protocol
         return Answer(status, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>".encode())

@@ -7,6 +7,7 @@
 | archived objects                | one type                   | with the overhead that S3 and Glacier store        |
 | noncurrent versions             | are not counted            | are counted, as delete markers are in the number   |
 | the newest day                  | today                      | yesterday: S3 sends the values of a day after it   |
+| an error in JSON                | has the code of JSON       | and in a header that of the query protocol         |
 | a bucket without objects        | 0                          | no values                                          |
 | an id in another form, or twice | accepted                   | ValidationError                                    |
 
@@ -14,13 +15,16 @@ Not here: other metrics, other statistics than the average, other periods than a
 with ValidationError. What is stored now counts for all days since the bucket was created.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 
 from moto.cloudwatch.exceptions import ValidationError
 from moto.cloudwatch.responses import CloudWatchResponse
+from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import ActionResult
 from moto.s3.models import FakeBucket, FakeKey, s3_backends
 
@@ -32,6 +36,13 @@ ID = re.compile("[a-z][A-Za-z0-9_]*")
 MAX_QUERIES = 500
 ARCHIVE_INDEX, ARCHIVE_NAME = 32 * 1024, 8 * 1024
 """What S3 stores beside an archived object, in bytes."""
+QUERY_ERROR = "x-amzn-query-error"
+QUERY_CODES = {
+    "AccessDeniedException": "AccessDenied",
+    "ExpiredTokenException": "ExpiredToken",
+    "UnrecognizedClientException": "InvalidClientTokenId",
+}
+"""The codes that errors had before CloudWatch spoke JSON. Clients show these."""
 STORAGE_TYPES = {"GLACIER": "Glacier", "DEEP_ARCHIVE": "DeepArchive"}
 
 Metric = tuple[str, str]
@@ -40,6 +51,13 @@ Metric = tuple[str, str]
 
 class CloudWatchAnswers(Behaving, CloudWatchResponse):
     """CloudWatch, with the responses of AWS."""
+
+    def call_action(self) -> TYPE_RESPONSE:
+        status, headers, body = super().call_action()
+        if status >= HTTPStatus.BAD_REQUEST and "X-Amz-Target" in self.headers and QUERY_ERROR not in headers:
+            code = str(json.loads(body)["__type"])
+            headers = {**headers, QUERY_ERROR: f"{QUERY_CODES.get(code, code)};Sender"}
+        return status, headers, body
 
     def get_metric_data(self) -> ActionResult:
         given = self._get_params()
@@ -60,7 +78,8 @@ class CloudWatchAnswers(Behaving, CloudWatchResponse):
             bucket = self._find_bucket(dimensions.get("BucketName", ""))
             value = measure(bucket).get(metric) if bucket and stat["Metric"]["Namespace"] == "AWS/S3" else None
             days = [day for day in _list_days(bucket) if start <= day < end] if bucket and value is not None else []
-            values = {"Timestamps": days, "Values": [float(value or 0) for _ in days]}
+            times = [start + (day - start) // DAY * DAY for day in days]  # periods are counted from the start
+            values = {"Timestamps": times, "Values": [float(value or 0) for _ in days]}
             results.append({"Id": query["Id"], "Label": " ".join(metric), "StatusCode": "Complete", **values})
         return ActionResult({"MetricDataResults": results})
 

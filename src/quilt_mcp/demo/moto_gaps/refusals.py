@@ -261,8 +261,10 @@ class StrictIAMRequest(_StrictRequest, IAMRequest):
                 f"You are not authorized to perform: {self._action} on the resource. After your AWS administrator or "
                 "you have updated your permissions, please try again.",
             )
-        refusal = Sender(self._access_key).explain_refusal(self._action, resource)
-        raise JsonRESTError("AccessDeniedException", str(refusal))
+        refusal = str(Sender(self._access_key).explain_refusal(self._action, resource))
+        if self._uses_json():
+            raise JsonRESTError("AccessDeniedException", refusal)
+        raise QueryError("AccessDenied", refusal)
 
     def _raise_invalid_access_key(self, _: str) -> None:
         if self._uses_json():
