@@ -32,7 +32,7 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
         say("Hello")
     capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}
     return {
-        "protocolVersion": params["protocolVersion"],
+        "protocolVersion": "2024-11-05" if FAULT == "speaks an old protocol" else params["protocolVersion"],
         "capabilities": {} if FAULT == "declares nothing" else capabilities,
         "serverInfo": {"name": "other" if FAULT == "another name" else "raw", "version": "1"},
         "instructions": "Other." if FAULT == "other instructions" else "Read it.",
@@ -81,6 +81,16 @@ def list_prompts(_: dict[str, Any]) -> dict[str, Any]:
     return {"prompts": [] if FAULT == "has no prompt" else [{"name": "greet", "arguments": arguments}]}
 
 
+def get_prompt(_: dict[str, Any]) -> dict[str, Any]:
+    """Answer `prompts/get`."""
+    if FAULT == "refuses to greet":
+        raise RuntimeError("no greeting")
+    said: Any = {"greets differently": "Bye.", "greets with a clock": f"Hello at {time.monotonic_ns()}"}.get(
+        FAULT, "Hello."
+    )
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
+
+
 def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `tools/list`."""
     tool = {"name": "sum", "inputSchema": {"type": "object"}}
@@ -120,6 +130,13 @@ def fail() -> None:
         sys.stdout.write("x" * 100_000)
 
 
+KEPT: dict[str, Any] = {
+    "may be kept by proxies": {"cacheScope": "public"},
+    "may be kept for a minute": {"ttlMs": 60_000},
+    "asks for input": {"resultType": "input_required"},
+}
+
+
 def read(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `resources/read`."""
     fail()
@@ -127,6 +144,8 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     content = {"uri": uri, "mimeType": "Application/JSON ; v=1" if FAULT == "announces JSON" else "application/json"}
     if uri == "raw://rows":
         return {"contents": read_rows(content)}
+    if uri == "raw://text" and FAULT in KEPT:
+        return {**KEPT[FAULT], "contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://text":
         about = "raw://other" if FAULT == "answers for another URI" else uri
         return {"contents": [{"uri": about, "mimeType": "text/plain", "text": read_text()}]}
@@ -214,6 +233,7 @@ METHODS = {
     "resources/templates/list": list_templates,
     "completion/complete": complete,
     "prompts/list": list_prompts,
+    "prompts/get": get_prompt,
     "tools/list": list_tools,
     "resources/read": read,
 }

@@ -37,6 +37,12 @@ FAULTS = {
     "requires an argument": ("prompts[greet].arguments[0].required: golden: false; server: true",),
     "can subscribe": ("server", "capabilities.resources.subscribe: golden: nothing; server: true"),
     "another name": ('name: golden: "raw"; server: "other"',),
+    "speaks an old protocol": ('protocol: golden: "2025-11-25"; server: "2024-11-05"',),
+    "greets differently": ('messages[0].content.text: golden: "Hello."; server: "Bye."',),
+    "refuses to greet": (
+        "prompts/greet differs from golden/prompts/greet.json",
+        "resource: golden: nothing; server: {",
+    ),
     "other instructions": ('instructions: golden: "Read it."; server: "Other."',),
 }
 WORLD = """
@@ -107,6 +113,25 @@ def test_the_start_of_a_server_of_the_newest_protocol_is_pinned(
             assert all(one in output for one in FAULTS[fault]), output
     monkeypatch.setenv("FAULT", "declares nothing")
     assert "server differs from golden/discovery/server.json" in project.fail("-k", "lists")
+
+
+OF_THE_NEWEST = {
+    "may be kept by proxies": ('cache: golden: nothing; server: {"cacheScope": "public"}',),
+    "may be kept for a minute": ('cache: golden: nothing; server: {"ttlMs": 60000}',),
+    "asks for input": ("raw://text: the answer is not complete: resultType is 'input_required'",),
+}
+
+
+def test_what_only_the_newest_protocol_says_of_an_answer_is_pinned(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ERA", "new")
+    project.write("pyproject.toml", f'[tool.pytest.ini_options]\nmcp_server = "{sys.executable} {RAW}"\n')
+    assert project.update()[0] == 0
+    for fault, messages in OF_THE_NEWEST.items():
+        monkeypatch.setenv("FAULT", fault)
+        output = project.fail("-k", "text")
+        assert all(one in output for one in messages), output
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
@@ -238,3 +263,26 @@ def test_names_are_made_once_for_all_cases(raw: Project, monkeypatch: pytest.Mon
     monkeypatch.setattr("mcp_parity.plugin.Names", make)
     status, output = raw.run()
     assert (status, make.call_count) == (0, 1), output
+
+
+def test_a_prompt_that_changes_is_declared_or_refused(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "greets with a clock")
+    status, output = raw.update("-k", "lists")
+    line = '"prompts/greet messages[].content.text",'
+    assert (status, line in output) == (1, True), output
+    raw.set(f"mcp_volatile = [{line}]")
+    for run in (raw.update, raw.run):
+        status, output = run("-k", "lists or configuration or golden_has")
+        assert status == 0, output
+    monkeypatch.setenv("FAULT", "has no prompt")
+    assert raw.update("-k", "lists or golden_has")[0] == 0
+    assert "golden/prompts/greet.json" not in raw.files
+
+
+def test_goldens_of_an_earlier_version_pass(raw: Project) -> None:
+    """They have no prompts, no refusal of an unknown URI and no protocol."""
+    for name in ("prompts/greet", "errors/unknown"):
+        (raw.root / f"golden/{name}.json").unlink()
+    raw.change('  "name": "raw",\n  "protocol": "2025-11-25"\n', '  "name": "raw"\n', "golden/discovery/server.json")
+    status, output = raw.run()
+    assert status == 0, output

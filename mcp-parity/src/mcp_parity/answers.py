@@ -254,6 +254,7 @@ class Answer:
         body: the structured content of the tool; None without one.
         refusal: the tool's refusal of an answer that exceeds its `max_bytes`, or the text of a tool without a body.
         other: structured content of the tool that has another form than the contents.
+        cache: how long and for whom a client may keep the answer, if the server says more than "not at all".
     """
 
     uri: str
@@ -262,15 +263,16 @@ class Answer:
     body: dict[str, Any] | None = None
     refusal: dict[str, Any] | None = None
     other: Any = None
+    cache: dict[str, Any] | None = None
 
     def to_golden(self) -> dict[str, Any]:
         golden = {"resource": self.error} if self.contents is None else {"contents": self.contents}
-        of_tool = {"tool": self.refusal, "structured": self.other}
-        return golden | {name: value for name, value in of_tool.items() if value is not None}
+        more = {"tool": self.refusal, "structured": self.other, "cache": self.cache}
+        return golden | {name: value for name, value in more.items() if value is not None}
 
     def without_tool(self) -> "Answer":
         """Return what resources/read alone answers."""
-        return Answer(self.uri, self.contents, self.error)
+        return Answer(self.uri, self.contents, self.error, cache=self.cache)
 
     def shorten(self, volatile: list[Place]) -> dict[str, Any]:
         """Return what a golden holds, without volatile values, and large contents by shape and hash."""
@@ -305,20 +307,41 @@ def find_credentials(text: str) -> list[str]:
     return list(dict.fromkeys(_CREDENTIAL.findall(text)))
 
 
+_UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
+
+
+async def get_prompt(client: AnyClient, name: str) -> dict[str, Any]:
+    """Return what a prompt says without arguments: its description and messages, or its refusal."""
+    request = mcp_types.GetPromptRequest(params=mcp_types.GetPromptRequestParams(name=name))
+    try:
+        found = await client.session.send_request(request, ANSWER)
+    except MCPError as refused:
+        return {"resource": _accept_refusal(client, refused)}
+    return {key: found[key] for key in ("description", "messages") if found.get(key) is not None}
+
+
+def _accept_refusal(client: AnyClient, refused: MCPError) -> dict[str, Any]:
+    """Return the error of a server. What the client says itself, or a proxy, is raised again."""
+    seen = getattr(client.transport, "last", None)
+    if refused.error.code in (mcp_types.CONNECTION_CLOSED, mcp_types.PARSE_ERROR) or (seen and not seen.is_message):
+        raise refused
+    return refused.error.model_dump(mode="json", exclude_none=True)
+
+
 async def read(client: AnyClient, uri: str) -> Answer:
     # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
     request = mcp_types.ReadResourceRequest(params=mcp_types.ReadResourceRequestParams(uri=uri))
     try:
         found = await client.session.send_request(request, ANSWER)
     except MCPError as refused:
-        seen = getattr(client.transport, "last", None)  # the client says some of it, not the server
-        if refused.error.code in (mcp_types.CONNECTION_CLOSED, mcp_types.PARSE_ERROR) or (seen and not seen.is_message):
-            raise
-        return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
+        return Answer(uri, None, _accept_refusal(client, refused))
+    if found.get("resultType", "complete") != "complete":
+        raise ContractError(f"{uri}: the answer is not complete: resultType is {found['resultType']!r}")
+    cache = {name: found[name] for name, default in _UNCACHED.items() if found.get(name, default) != default}
     contents = mcp_types.ReadResourceResult.model_validate(found).contents
     if any({"text", "blob"} <= one.keys() for one in found["contents"]):
         raise ContractError(f"{uri}: a content has both text and blob, of which clients read one or the other")
-    return Answer(uri, [show_content(uri, one) for one in contents], None)
+    return Answer(uri, [show_content(uri, one) for one in contents], None, cache=cache or None)
 
 
 async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) -> Answer:
@@ -355,7 +378,7 @@ def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
         reason = (native.error or {}).get("message")
         raise ContractError(f"{native.uri}: {tool} answers with data, but resources/read refuses: {reason}")
     if reply.body is not None and reply.body.get("error") == "TooLarge":  # the tool's limit is a part of the contract
-        return Answer(native.uri, native.contents, None, reply.body, reply.body)
+        return replace(native, body=reply.body, refusal=reply.body)
     raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {reply.message}")
 
 

@@ -19,10 +19,10 @@ from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
 from mcp_parity import listing
-from mcp_parity.answers import Answer, check_listed, check_stable, observe
+from mcp_parity.answers import Answer, check_listed, check_stable, describe_volatile, get_prompt, observe
 from mcp_parity.serving import AnyClient, converse
 from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings, parse_rows
-from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
+from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask, mask
 
 
 class GoldenExtension(JSONSnapshotExtension):
@@ -104,6 +104,9 @@ def find_goldens(settings: Settings) -> set[str]:
 UPDATE = "run pytest --snapshot-update, and read what it writes"
 
 
+LISTED = {name: listing.LISTS[name].key for name in ("resources", "resource-templates")}
+
+
 class ContractWarning(UserWarning):
     """Something that clients should not see."""
 
@@ -177,35 +180,54 @@ class Check:
             return False
 
     def check_lists(self) -> None:
-        """Check that the lists equal the goldens, and that the tool lists the same resources."""
-
-        async def ask(client: AnyClient) -> dict[str, Any]:
-            found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
-            for name in ("resources", "resource-templates"):
-                found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
-            if start := await listing.describe_start(client, self.settings.start):
-                found["server"] = start
-            tool: dict[str, Any] = next(
-                (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
-            )
-            lists = "uri" not in (tool["inputSchema"].get("required") or ())
-            if lists and await self._find_tool(client) == listing.OWN_TOOL:
-                body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
-                found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
-            return found
-
-        found = converse(self.server, self.settings, ask, "lists")
+        """Check that the lists and prompts equal the goldens, and that the tool lists the same resources."""
+        found = converse(self.server, self.settings, self._read_lists, "lists")
         if "get-resource" in found:
             listing.check_discovery(found)
+        pinned = None if self.update else read_golden(self.settings, self.names.listing("server", self.world))
+        if pinned is not None and "protocol" not in pinned:  # an earlier version did not write it
+            found.get("server", {}).pop("protocol", None)
         for name, value in found.items():
-            self._compare(name, serialize(value), self.names.listing, None)
-        if self.world:
+            if "/" in name:
+                self._compare_if_pinned(name, serialize(value), self.names.asked)
+            else:
+                self._compare(name, serialize(value), self.names.listing, None)
+        known = {row["uri"] for row in self.rows}
+        if self.world and any(one[key] not in known for name, key in LISTED.items() for one in found[name]):
             self._check_own_resources()
+
+    async def _read_lists(self, client: AnyClient) -> dict[str, Any]:
+        """Return the lists, what the server says at its start, and what its prompts say, by the names of goldens."""
+        found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
+        for name, key in LISTED.items():
+            found[name] = [one for one in found[name] if not self.settings.excludes(one[key])]
+        if start := await listing.describe_start(client, self.settings.start):
+            found["server"] = start
+        for prompt in found["prompts"]:
+            if not any(one.get("required") for one in prompt.get("arguments") or []):
+                found[f"prompts/{prompt['name']}"] = await self._get_prompt(client, prompt["name"])
+        tool: dict[str, Any] = next(
+            (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
+        )
+        lists = "uri" not in (tool["inputSchema"].get("required") or ())
+        if lists and await self._find_tool(client) == listing.OWN_TOOL:
+            body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
+            found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
+        return found
+
+    async def _get_prompt(self, client: AnyClient, name: str) -> Any:
+        """Return what a prompt without required arguments says. It must say it twice before it is pinned."""
+        volatile = self.settings.volatile_paths(f"prompts/{name}")
+        answers = [mask(await get_prompt(client, name), volatile) for _ in range(2 if self.update else 1)]
+        if moved := {found.volatile for found in find_differences(answers[0], answers[-1])}:
+            raise ContractError(describe_volatile(f"prompts/{name}", moved, Answer(name, None, None)))
+        return answers[0]
 
     def _check_own_resources(self) -> None:
         """Check the answers of what this world lists and the home world does not: it is in no row of the inventory."""
         known = {row["uri"] for row in self.rows}
         rows = [row for row in listing.select_resources(self._list_rows()) if row["uri"] not in known]
+        rows = [row for row in rows if not self.settings.excludes(row["uri"])]
         for row in rows:
             if row["type"] != "resource" and row["uri"] not in self.settings.examples:
                 about = f"{row['uri']} is listed only in {self.world}"
@@ -220,17 +242,15 @@ class Check:
 
     def _name_own(self, world: str) -> set[str]:
         """Return the names of goldens of what only another world lists, as its lists in the goldens say."""
-        lists = {
-            key: read_golden(self.settings, self.names.listing(key, world)) or []
-            for key in ("resources", "resource-templates")
-        }
-        listed = [one[listing.LISTS[key].key] for key, entries in lists.items() for one in entries]
+        lists = {key: read_golden(self.settings, self.names.listing(name, world)) or [] for name, key in LISTED.items()}
+        listed = [one[key] for key, entries in lists.items() for one in entries]
         known = {row["uri"] for row in self.rows}
         own = [self.settings.examples.get(uri, uri) for uri in listed if uri not in known]
         return self._name(own).all([world]) if own else set()
 
     def _list_rows(self) -> list[Row]:
-        components = list_live(self.server, self.settings)
+        settings = replace(self.settings, exclude=()) if self.world else self.settings
+        components = list_live(self.server, settings)
         self.change_rows(components=components)
         return [one.row for one in components]
 
@@ -283,6 +303,9 @@ class Check:
     def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
         named = self.names.all(self.worlds).union(*(self._name_own(world) for world in self.worlds if world))
+        lists = (read_golden(self.settings, self.names.listing("prompts", world)) or [] for world in self.worlds)
+        prompts = {one["name"] for entries in lists for one in entries}
+        named |= {self.names.asked(f"prompts/{name}", world) for name in prompts for world in self.worlds}
         found = find_goldens(self.settings) - named
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
@@ -302,9 +325,11 @@ class Check:
         unused += [f"mcp_other_goldens: {one}: no such golden" for one in others if not match(goldens, one)]
         for one in self.settings.volatile:
             found = [row["example_uri"] for row in self.rows if fnmatchcase(row["example_uri"], one.pattern)]
-            if not found:
+            names = [self.names.data(uri, "") for uri in found]
+            names += [name for name in goldens if name.startswith("prompts/") and fnmatchcase(name, one.pattern)]
+            if not names:
                 unused.append(f"mcp_volatile: {one}: no such resource")
-            elif not any(has_mask(read_golden(self.settings, self.names.data(uri, "")), one.where) for uri in found):
+            elif not any(has_mask(read_golden(self.settings, name), one.where) for name in names):
                 unused.append(f"mcp_volatile: {one}: no golden has such a path")
         if unused:
             raise ContractError("\n".join(["lines of the configuration that apply to nothing:", *sorted(unused)]))

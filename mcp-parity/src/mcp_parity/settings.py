@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from mcp_parity.values import Place
 
-START = ("name", "title", "instructions", "capabilities")
+START = ("name", "title", "instructions", "capabilities", "protocol")
 UI = "ui://*"
 PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
@@ -94,7 +94,7 @@ def parse_rows(text: str) -> tuple[list[Row], bool]:
     return rows, any(None in map(line.get, ("type", "uri", "example_uri")) for line in [header, *rows])
 
 
-DIRECTORIES = ("data", "errors", "discovery")
+DIRECTORIES = ("data", "errors", "discovery", "prompts")
 LISTINGS = ("resources", "resource-templates", "tools", "prompts", "server", "get-resource")
 _LONGEST_PART = 100
 _PLAIN = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
@@ -125,6 +125,11 @@ class Names:
     def other(self, name: str, world: str) -> str:
         """Return the name of the golden of what belongs to no resource: the refusal of an unknown URI."""
         return f"errors/{name}{_suffix(world)}"
+
+    def asked(self, name: str, world: str) -> str:
+        """Return the name of the golden of what is asked for by a name: `prompts/greet`. Disks can ignore case."""
+        folder, _, rest = name.partition("/")
+        return f"{folder}/{_part(rest)}{'' if rest == rest.casefold() else f'~{_hash(rest)}'}{_suffix(world)}"
 
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
