@@ -61,6 +61,10 @@ def list_resources(params: dict[str, Any]) -> dict[str, Any]:
         entries[1]["size"] = 3
     if FAULT == "has an unknown field":
         entries[0]["owner"] = "Ada"
+    entries += [
+        {"uri": uri, "name": "x"}
+        for uri in {"lists a URI without a scheme": ["a"], "lists no URI": [""]}.get(FAULT, ())
+    ]
     if FAULT.startswith("lists a secret"):
         entries.append({"uri": "raw://secret", "name": "secret"})
     page = int(params.get("cursor") or 0)
@@ -91,11 +95,28 @@ def get_prompt(_: dict[str, Any]) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
 
 
+TOOLS: dict[str, dict[str, Any]] = {
+    "has a tool with blanks": {"name": "my tool!"},
+    "has a tool with a long name": {"name": "x" * 200},
+    "has a tool with a dot": {"name": "a.b"},
+    "has a tool without a name": {"name": ""},
+    "has a tool that refers to nothing": {
+        "inputSchema": {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/None"}, "b": {"$ref": "#/properties/a"}},
+        }
+    },
+    "has a tool of an array": {"inputSchema": {"type": "array"}},
+    "has a tool without a schema": {"inputSchema": None},
+}
+
+
 def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `tools/list`."""
     tool = {"name": "sum", "inputSchema": {"type": "object"}}
     if FAULT == "writes null for what is empty":
         tool = {"name": "get_resource", "inputSchema": {"type": "object", "properties": None}}
+    tool |= TOOLS.get(FAULT, {})
     return {"tools": [] if FAULT == "has no tool" else [tool]}
 
 
@@ -220,6 +241,8 @@ def list_templates(params: dict[str, Any]) -> dict[str, Any]:
     page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
     form = PATHS.get(FAULT, "/{number}")
     templates = [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
+    if FAULT == "lists half a template":
+        templates = [{"uriTemplate": "raw://t/{number", "name": "half"}]
     if FAULT == "lists a template":
         templates = [{"uriTemplate": "raw://secret/{number}", "name": "secret"}]
     if FAULT == ANY:
@@ -273,7 +296,21 @@ def main() -> None:
             answer["error"] = {"code": -32603, "message": str(error)}
         except LookupError as error:
             answer["error"] = {"code": -32002, "message": f"no resource {error}"}
+        answer_wrongly(request, answer)
         say(answer)
+
+
+def answer_wrongly(request: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Do what no server should do beside its answer to a read."""
+    if request["method"] != "resources/read":
+        return
+    if FAULT == "answers with a text as id":
+        answer["id"] = str(request["id"])
+    if FAULT == "answers twice":
+        say(answer)
+    if FAULT == "asks for a sample":
+        asked = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+        say({"jsonrpc": "2.0", "id": "s"} | asked)
 
 
 if __name__ == "__main__":

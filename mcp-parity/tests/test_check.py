@@ -50,6 +50,27 @@ FAULTS = {
     "answers unknown URIs": (1, "error    nothing://here and 1 more: an unknown URI is answered with data"),
     "speaks only the newest protocol": (0, "(protocol 2026-07-28"),
     "announces another type": (0, "warning  raw://text: the list announces text/html, but the answer is text/plain"),
+    "has a tool with blanks": (1, "error    my tool!: a tool's name must have 1 to 128 letters, digits, "),
+    "has a tool with a long name": (1, "; this one has 200: 'xxx"),
+    "has a tool without a name": (1, "error    tools: a tool's name must have 1 to 128 "),
+    "has a tool with a dot": (0, "warning  a.b: many hosts refuse a tool's name with a `.`"),
+    "has a tool that refers to nothing": (
+        1,
+        "error    sum: inputSchema refers to #/$defs/None, which it does not have",
+    ),
+    "has a tool of an array": (1, "error    tools: the answer is malformed: tools[0].inputSchema.type: "),
+    "has a tool without a schema": (
+        1,
+        "error    tools: the answer is malformed: tools[0].inputSchema: Input should be",
+    ),
+    "lists a URI without a scheme": (1, "error    a: 'a' is no URI: it has no scheme"),
+    "lists no URI": (1, "error    resources: '' is no URI: it has no scheme"),
+    "lists half a template": (1, "error    raw://t/{number: the template is malformed: see RFC 6570"),
+    "answers twice": (
+        1,
+        "error    stdout: a line that is no message of MCP: 'an answer to a request that was answered before",
+    ),
+    "asks for a sample": (1, "'a request that the client does not offer to answer: "),
     "announces another size": (0, "warning  raw://text: the list announces 3 bytes, but the answer has 7"),
 }
 
@@ -110,6 +131,14 @@ def test_a_clock_of_one_second_is_seen(
     status, text = check(capsysbinary, RAW)
     assert status == 0
     assert "warning  raw://text: the answer changes between two reads: contents[].lines[]" in text
+
+
+def test_an_answer_with_another_id_is_named(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "answers with a text as id")
+    status, text = check(capsysbinary, *QUICK, "--limit", "0.5", "--timeout", "1", RAW)
+    assert (status, "'an answer with an id that no request has: " in text) == (1, True), text
 
 
 @pytest.mark.parametrize("fault", ["hangs at its start", "hangs when it reads"])

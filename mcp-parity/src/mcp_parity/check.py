@@ -1,6 +1,7 @@
 """Checks any server without goldens: whether clients can use what it offers. `mcp-parity check` prints the report."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
 from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
+from mcp_parity.schemas import find_broken_references
 from mcp_parity.serving import AnyClient, Unanswered, ask
 from mcp_parity.settings import START, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
@@ -90,6 +92,8 @@ class Checker:
         self._end = time.monotonic() + self._seconds
         if start is not None:
             lists = {name: self._list(name, start.get("capabilities")) for name in LISTS}
+            for found in _judge_lists(lists):
+                self._add(found.level, found.about, found.text)
             tools = {tool["name"]: tool for tool in lists["tools"]}
             inputs = {name: tool["inputSchema"].get("properties") or () for name, tool in tools.items()}
             self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
@@ -247,6 +251,38 @@ class Checker:
                 self._add(WARNING, uri, text)
             for leak in answer.find_leaks():
                 self._add(WARNING, uri, leak)
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+", re.DOTALL)
+_TEMPLATE = re.compile(r"([^{}]|\{[+#./;?&]?[\w.%-]+(\*|:\d+)?(,[\w.%-]+(\*|:\d+)?)*\})*", re.DOTALL)
+
+
+def _judge_tool(tool: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what hosts refuse of a tool. Many refuse the whole list for one."""
+    name = tool["name"]
+    if not _NAME.fullmatch(name):
+        text = "a tool's name must have 1 to 128 letters, digits, `_`, `-` and `.`"
+        yield ERROR, f"{text}; this one has {len(name)}: {name!r}"
+    elif "." in name:
+        yield WARNING, "many hosts refuse a tool's name with a `.`"
+    for key in ("inputSchema", "outputSchema"):
+        for reference in find_broken_references(tool.get(key) or {}):
+            yield ERROR, f"{key} refers to {reference}, which it does not have"
+
+
+def _judge_lists(lists: dict[str, list[dict[str, Any]]]) -> Iterator[Finding]:
+    """Yield what hosts refuse of the lists."""
+    for tool in lists["tools"]:
+        yield from (Finding(level, tool["name"] or "tools", text) for level, text in _judge_tool(tool))
+    for one in lists["resources"]:
+        if not _URI.fullmatch(one["uri"]):
+            yield Finding(ERROR, one["uri"] or "resources", f"{one['uri']!r} is no URI: it has no scheme")
+    for one in lists["resource-templates"]:
+        if not _TEMPLATE.fullmatch(one["uriTemplate"]):
+            yield Finding(ERROR, one["uriTemplate"], "the template is malformed: see RFC 6570")
+        elif not _URI.fullmatch(one["uriTemplate"]):
+            yield Finding(WARNING, one["uriTemplate"], "the template has no scheme, so that its URIs are none")
 
 
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:

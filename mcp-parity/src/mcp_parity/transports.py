@@ -27,6 +27,8 @@ LONGEST_LINE = 128 * 1024 * 1024
 MOST_NOISE = 1_000
 MOST_UNANSWERED = 1_000
 LONGEST_NOISE = 120
+_ASKED = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+"""The requests of servers that need a capability of the client."""
 _SHOWN = 65_536  # bytes in which a message of MCP says that it is one
 _MESSAGES = ("application/json", "text/event-stream")
 _FAILURE = re.compile(r"(?i)error|exception|fatal|failed|cannot|could not|missing|required|invalid|not found|no such")
@@ -54,6 +56,9 @@ class Command(ClientTransport):
         self.noise: list[str] = []
         self._reported = self._earlier_noise = self.unanswered = 0
         self._stopped = False
+        self._asked: set[int | str] = set()
+        self._answered: set[int | str] = set()
+        self._offered: set[str] = set()
 
     @asynccontextmanager
     async def connect_session(
@@ -62,6 +67,7 @@ class Command(ClientTransport):
         options = transport_options or TransportOptions()
         self._reported = self._earlier_noise = len(self.noise)
         self.unanswered, self._stopped = 0, False
+        self._asked, self._answered, self._offered = set(), set(), set()
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -102,6 +108,7 @@ class Command(ClientTransport):
                     return
                 message = self._parse(line)
                 if message is not None:
+                    self._judge(message, line)
                     self.unanswered += isinstance(message.message, JSONRPCRequest)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # what comes after the end
                         await received.send(message)
@@ -118,11 +125,26 @@ class Command(ClientTransport):
             self._note(f"{error}: {line.decode(errors='replace')}")
         return SessionMessage(message)
 
+    def _judge(self, message: SessionMessage, line: bytes) -> None:
+        """Note an answer that belongs to no request, and a request that the client has not offered to answer."""
+        found, shown = message.message, line.decode(errors="replace").rstrip("\r\n")
+        if isinstance(found, JSONRPCRequest):
+            capability = _ASKED.get(found.method)
+            if capability and capability not in self._offered:
+                self._note(f"a request that the client does not offer to answer: {shown}")
+        elif not hasattr(found, "method") and found.id is not None:
+            if found.id in self._answered:
+                self._note(f"an answer to a request that was answered before: {shown}")
+            elif found.id not in self._asked:
+                self._note(f"an answer with an id that no request has: {shown}")
+            self._answered.add(found.id)
+
     async def _write(self, process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
         assert process.stdin  # noqa: S101 - it is a pipe
         try:
             async with sent:
                 async for message in sent:
+                    self._remember(message.message)
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     process.stdin.write(text.encode() + b"\n")
                     await process.stdin.drain()
@@ -130,6 +152,11 @@ class Command(ClientTransport):
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             await _wait_for_end(process)
             await received.aclose()  # the session sees that the connection has ended
+
+    def _remember(self, sent: Any) -> None:
+        if isinstance(sent, JSONRPCRequest):
+            self._asked.add(sent.id)
+            self._offered |= ((sent.params or {}).get("capabilities") or {}).keys()
 
     def _note(self, line: str) -> None:
         self.noise.append(line[:LONGEST_NOISE])
@@ -179,6 +206,8 @@ class Command(ClientTransport):
 
 def advise(line: str) -> str:
     """Return what to do about a line that is no message: a log belongs elsewhere, and a message can be wrong."""
+    if "does not offer to answer" in line:
+        return "ask only what the client's capabilities name"
     return "send valid JSON-RPC 2.0" if re.search(r'"(jsonrpc|result)"', line) else "log to stderr instead"
 
 
