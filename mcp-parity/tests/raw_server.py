@@ -67,6 +67,8 @@ def list_resources(params: dict[str, Any]) -> dict[str, Any]:
     ]
     if FAULT.startswith("lists a secret"):
         entries.append({"uri": "raw://secret", "name": "secret"})
+    if FAULT == "lists in another order":
+        entries.reverse()
     page = int(params.get("cursor") or 0)
     if FAULT == "has pages without end":
         return {"resources": [{"uri": f"raw://{page}", "name": "x"}], "nextCursor": str(page + 1)}
@@ -216,6 +218,9 @@ def read_text() -> str:
     return {
         "has a line more": "one\nmore\ntwo",
         "ends with a line": "one\ntwo\n",
+        "has JSON in its text": '{"a": 1}',
+        "has JSON with blanks in its text": '{ "a": 1 }',
+        "has JSON and a line in its text": '{"a": 1}\n',
         "has a clock": f"one\ncreated at {time.strftime('%H:%M:%S')}\ntwo",
         "is hostile": "</pre><script>alert(1)</script>\n# `x` [y](javascript:z)\n\u001b[31mred\u202e",
     }.get(FAULT, "one\ntwo")

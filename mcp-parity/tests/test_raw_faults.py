@@ -31,6 +31,10 @@ FAULTS = {
     "repeats a page": ("resources: page 2 repeats page 1",),
     "repeats a cursor": ("resources: page 2 names the next page '1', which was read before",),
     "loses a page": ("resources[raw://blob]: golden: {", "server: nothing"),
+    "lists in another order": (
+        'resources: the same, but in another order: from [0], golden: {"name": "raw://rows"',
+        '; server: {"name": "raw://blob"',
+    ),
     "has an unknown field": ('resources[raw://rows].owner: golden: nothing; server: "Ada"',),
     "has no tool": ('tools[sum]: golden: {"inputSchema": {"type": "object"}, "name": "sum"}; server: nothing',),
     "has no prompt": ("prompts[greet]: golden: {", "server: nothing"),
@@ -39,10 +43,7 @@ FAULTS = {
     "another name": ('name: golden: "raw"; server: "other"',),
     "speaks an old protocol": ('protocol: golden: "2025-11-25"; server: "2024-11-05"',),
     "greets differently": ('messages[0].content.text: golden: "Hello."; server: "Bye."',),
-    "refuses to greet": (
-        "prompts/greet differs from golden/prompts/greet.json",
-        "resource: golden: nothing; server: {",
-    ),
+    "refuses to greet": ("prompts/greet", "resource: golden: nothing; server: {"),
     "other instructions": ('instructions: golden: "Read it."; server: "Other."',),
 }
 WORLD = """
@@ -286,3 +287,18 @@ def test_goldens_of_an_earlier_version_pass(raw: Project) -> None:
     raw.change('  "name": "raw",\n  "protocol": "2025-11-25"\n', '  "name": "raw"\n', "golden/discovery/server.json")
     status, output = raw.run()
     assert status == 0, output
+
+
+def test_the_blanks_of_a_text_that_looks_like_json_are_pinned(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "has JSON in its text")
+    assert raw.update("-k", "text")[0] == 0
+    assert raw.golden("data/raw/text")["contents"][0].keys() == {"data", "mime_type"}
+    for fault, line in (
+        ("has JSON with blanks in its text", '"{ \\"a\\": 1 }"'),
+        ("has JSON and a line in its text", '""'),
+    ):
+        monkeypatch.setenv("FAULT", fault)
+        output = raw.fail("-k", "text")
+        assert ("contents[0].lines" in output, f"server: {line}" in output) == (True, True), output
+    assert raw.update("-k", "text")[0] == 0
+    assert raw.golden("data/raw/text")["contents"][0]["lines"] == ['{"a": 1}', ""]

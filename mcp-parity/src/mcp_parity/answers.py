@@ -5,7 +5,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,12 +47,21 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
         raise ContractError(f"{uri}: {len(content.text):,} characters are too many to compare; add it to mcp_exclude")
     shown |= show_text(content.text)
     announced = (content.mime_type or "").partition(";")[0].strip().lower()
-    if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
+    is_json = announced == "application/json" or announced.endswith("+json")
+    if "lines" in shown and is_json:
         try:
             read_json(content.text)
         except ValueError as error:
             raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
+    if "data" in shown and not is_json and content.text not in _write_plainly(shown["data"]):
+        shown["lines"] = content.text.split("\n")  # of a text, clients see each blank
     return shown
+
+
+def _write_plainly(value: Any) -> set[str]:
+    """Return the texts that frameworks write for an object: FastMCP announces it as text/plain."""
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {compact, json.dumps(value), json.dumps(value, ensure_ascii=False)}
 
 
 def show_text(text: str) -> dict[str, Any]:
@@ -103,13 +112,19 @@ class ToolAnswer:
 
     def compare(self, uri: str, contents: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         """Return the contents of resources/read and those of the tool, with only the fields that the tool tells."""
-        found = [{"uri": uri} | one for one in contents], self.contents
+        found = [[{"uri": uri} | one for one in contents], self.contents]
         told = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
+        found = [[_drop_lines(content) for content in side] for side in found]
         one, other = ([_pick(content, told) for content in side] for side in found)
         if len(one) != len(other) or (have_same_items(one, other) and not are_equal(one, other)):
             return [one, other]
         fields = [told | (content.keys() & {"uri", "mime_type"}) for content in self.contents]
         return [list(map(_pick, side, fields)) for side in found]
+
+
+def _drop_lines(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a content without the lines of a text of which the data are known: tools may write them differently."""
+    return {name: value for name, value in content.items() if name != "lines" or "data" not in content}
 
 
 def _pick(content: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -410,8 +425,10 @@ async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, 
         raise ContractError(describe_volatile(first.uri, moved, first))
 
 
-def check_listed(answer: Answer) -> None:
-    """Check that a resource that the server lists is known to resources/read."""
+def check_listed(answer: Answer, is_listed: Callable[[], bool]) -> None:
+    """Check that a resource of the inventory is known to resources/read, and else whether the server lists it still."""
     if (answer.error or {}).get("code") == _INVALID_PARAMS:
         message = (answer.error or {}).get("message")
-        raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")
+        if is_listed():
+            raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")
+        raise ContractError(f"{answer.uri}: the inventory has it, but the server neither lists nor knows it: {message}")

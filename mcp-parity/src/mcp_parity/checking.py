@@ -20,6 +20,7 @@ from syrupy.types import SnapshotIndex
 
 from mcp_parity import listing
 from mcp_parity.answers import Answer, check_listed, check_stable, describe_volatile, get_prompt, observe
+from mcp_parity.comparison import use_one_form
 from mcp_parity.serving import AnyClient, converse
 from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings, parse_rows
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask, mask
@@ -151,7 +152,7 @@ class Check:
         for leak in answer.find_leaks():
             warnings.warn(leak, ContractWarning, stacklevel=2)
         if row["type"] == "resource" and (own or not self.world):
-            check_listed(answer)
+            check_listed(answer, partial(self._lists, uri))
         kinds = [self.names.data, self.names.error]
         kind, other = kinds if answer.contents is not None else reversed(kinds)
         value = self._serialize(answer)
@@ -164,6 +165,10 @@ class Check:
                 again = partial(check_stable, first=answer, settings=self.settings, about=about)
                 converse(self.server, self.settings, again, uri)
             raise
+
+    def _lists(self, uri: str) -> bool:
+        listed = converse(self.server, self.settings, lambda client: listing.get_list(client, "resources"), "resources")
+        return any(one["uri"] == uri for one in listed)
 
     def _serialize(self, answer: Answer) -> Any:
         """Return what a golden holds of the answer."""
@@ -379,7 +384,8 @@ class Check:
             raise ContractError(
                 f"{self._about(subject)}: there is no {self._show(name)}: {UPDATE}\n  {describe_answer(value)}"
             )
-        differences = list(find_differences(golden, value, subject if isinstance(value, list) else ""))
+        forms = use_one_form(golden, value)
+        differences = list(find_differences(*forms, subject if isinstance(value, list) else ""))
         if isinstance(value, list) and isinstance(golden, list):
             differences = [name_entry(one, subject, golden, value) for one in differences]
         if differences:
