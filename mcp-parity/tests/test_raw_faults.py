@@ -158,7 +158,9 @@ def test_a_part_of_a_text_can_be_volatile(raw: Project, monkeypatch: pytest.Monk
     assert 'contents[0].lines[1]: golden: "created at <differs>"; server: "more"' in raw.fail("-k", "text")
 
 
-@pytest.mark.parametrize("fault", ["fails", "is a page", "is no JSON", "redirects elsewhere", "wants a login"])
+@pytest.mark.parametrize(
+    "fault", ["fails", "is a page", "is no JSON", "redirects elsewhere", "wants a login", "ends the session"]
+)
 def test_what_a_proxy_answers_is_not_pinned(fault: str, project: Project) -> None:
     with serve_raw(fault, "resources/read") as url:
         project.write("pyproject.toml", f'[tool.pytest.ini_options]\nmcp_server = "{url}"\n')

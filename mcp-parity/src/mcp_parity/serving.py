@@ -126,15 +126,18 @@ def _create(named: str, timeout: float) -> Any:
 
 def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
     """Return the result of a talk with the server, or raise Unanswered. A connection to a process stays open."""
-    try:
-        with _explain(about, settings, "no answer: ", server):
-            return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
-    except Unanswered:
-        if isinstance(server, Command):
-            server.kill()
-        if isinstance(server, Command | Remote):
-            disconnect([server])
-        raise
+    for attempt in range(2):
+        try:
+            with _explain(about, settings, "no answer: ", server):
+                return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
+        except Unanswered:
+            if isinstance(server, Command):
+                server.kill()
+            if isinstance(server, Command | Remote):
+                disconnect([server])
+            if attempt or not (isinstance(server, Remote) and server.last.lost_session):
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def converse(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -227,6 +228,12 @@ class Exchange:
     size: int = 0
     start: bytes = b""
     ended: bool = False
+    has_session: bool = False
+
+    @property
+    def lost_session(self) -> bool:
+        """Whether the server has ended the session, so that the client must begin another."""
+        return self.has_session and self.status[:3] == "404"
 
     @property
     def wants_login(self) -> bool:
@@ -235,14 +242,15 @@ class Exchange:
 
     @property
     def is_message(self) -> bool:
-        """Whether the server answered with a message of MCP, and does not want a login."""
-        return b'"jsonrpc"' in self.start and not self.wants_login
+        """Whether the server answered with a message of MCP, and wants neither a login nor a new session."""
+        return b'"jsonrpc"' in self.start and not self.wants_login and not self.lost_session
 
     def __str__(self) -> str:
         """Return it as a part of a sentence."""
         if not self.status:
             return "there is no HTTP answer"
-        parts = [f"HTTP {self.status}", self.challenge, self.content_type]
+        ended = "the session has ended" if self.lost_session else ""
+        parts = [f"HTTP {self.status}", self.challenge, ended or self.content_type]
         if self.content_type in _MESSAGES and self.status[0] == "2" and not (self.is_message and self.ended):
             parts.append(f"{self.size:,} bytes{'' if self.ended else ' without an end'}")
             parts[-1] += f": {self.start[:40].decode(errors='replace')!a}" if self.start else ""
@@ -250,21 +258,26 @@ class Exchange:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer. It is no longer than a client can hold."""
+    """The body of an answer, unpacked. It is no longer than a client can hold."""
 
-    def __init__(self, body: Any, exchange: Exchange, most: int) -> None:
+    def __init__(self, body: Any, exchange: Exchange, most: int, *, is_packed: bool) -> None:
         self._body = body
         self._exchange = exchange
         self._most = most
+        self._unpack = zlib.decompressobj(wbits=47) if is_packed else None  # gzip, or deflate with its header
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = self._exchange
-        async for part in self._body:
+        async for packed in self._body:
+            # a few bytes can be gigabytes
+            part = self._unpack.decompress(packed, self._most - seen.size + 1) if self._unpack else packed
             seen.size += len(part)
             seen.start += part[: _SHOWN - len(seen.start)]
             if seen.size > self._most:
                 raise httpx2.StreamError(f"more than {self._most:,} bytes")
             yield part
+        if self._unpack and not self._unpack.eof:
+            raise httpx2.StreamError("the packed answer is not complete")
         seen.ended = True
 
     async def aclose(self) -> None:
@@ -297,7 +310,7 @@ class Remote(StreamableHttpTransport):
             return
         # a login, a notification and an answer to the server are no such request
         if b'"jsonrpc"' in request.content and {"id", "method"} <= json.loads(request.content).keys():
-            request.extensions["seen"] = self.last = Exchange()
+            request.extensions["seen"] = self.last = Exchange(has_session="mcp-session-id" in request.headers)
 
     async def _note(self, response: httpx2.Response) -> None:
         seen = response.request.extensions.get("seen") or Exchange()
@@ -305,9 +318,13 @@ class Remote(StreamableHttpTransport):
         seen.content_type = response.headers.get("content-type", "").partition(";")[0]
         seen.challenge = response.headers.get("www-authenticate", "")
         seen.size, seen.start, seen.ended = 0, b"", False
-        response.stream = _Body(response.stream, seen, self.largest)
-        if encoding := response.headers.get("content-encoding", "").replace("identity", ""):
+        encoding = response.headers.get("content-encoding", "").lower().replace("identity", "")
+        is_packed = encoding in ("gzip", "x-gzip", "deflate")
+        response.stream = _Body(response.stream, seen, self.largest, is_packed=is_packed)
+        if encoding:
             seen.content_type += f" in {encoding}, which was not asked for"
+            del response.headers["content-encoding"]
+        if encoding and not is_packed:
             raise httpx2.StreamError(seen.content_type)
 
 
