@@ -5,7 +5,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -159,14 +159,14 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     if not (isinstance(parts, list) and all(map(_is_content, parts))):
         raise ContractError(f"{uri}: the contents of {tool} are not a list of objects with texts")
     try:
-        attached = [_show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
+        attached = [show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
         shown = [{"mime_type": one.get("mime_type")} | _show_part(one, attached) for one in parts]
     except ValueError as error:
         raise ContractError(f"{uri}: a blob of {tool} is not base64: {error}") from error
     return ToolAnswer(refused=False, message="", contents=shown + attached, body=body)
 
 
-def _show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
+def show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
     """Return a content that the tool gives beside its body. Only an embedded resource tells a URI."""
     if isinstance(block, mcp_types.EmbeddedResource):
         return {"uri": block.resource.uri} | show_content(uri, block.resource)
@@ -208,7 +208,7 @@ def _show_block(uri: str, block: Any, expected: dict[str, Any]) -> dict[str, Any
     if not isinstance(block, Attachment):
         return _show_value(str(getattr(block, "text", "")), expected)
     try:
-        shown = _show_attachment(uri, block)
+        shown = show_attachment(uri, block)
     except ValueError as error:
         raise ContractError(f"{uri}: a blob of the tool is not base64: {error}") from error
     return {name: value for name, value in shown.items() if value is not None or name != "mime_type"}
@@ -331,11 +331,11 @@ async def get_prompt(client: AnyClient, name: str) -> dict[str, Any]:
     try:
         found = await client.session.send_request(request, ANSWER)
     except MCPError as refused:
-        return {"resource": _accept_refusal(client, refused)}
+        return {"resource": accept_refusal(client, refused)}
     return {key: found[key] for key in ("description", "messages") if found.get(key) is not None}
 
 
-def _accept_refusal(client: AnyClient, refused: MCPError) -> dict[str, Any]:
+def accept_refusal(client: AnyClient, refused: MCPError) -> dict[str, Any]:
     """Return the error of a server. What the client says itself, or a proxy, is raised again."""
     seen = getattr(client.transport, "last", None)
     if refused.error.code in (mcp_types.CONNECTION_CLOSED, mcp_types.PARSE_ERROR) or (seen and not seen.is_message):
@@ -349,7 +349,7 @@ async def read(client: AnyClient, uri: str) -> Answer:
     try:
         found = await client.session.send_request(request, ANSWER)
     except MCPError as refused:
-        return Answer(uri, None, _accept_refusal(client, refused))
+        return Answer(uri, None, accept_refusal(client, refused))
     if found.get("resultType", "complete") != "complete":
         raise ContractError(f"{uri}: the answer is not complete: resultType is {found['resultType']!r}")
     cache = {name: found[name] for name, default in _UNCACHED.items() if found.get(name, default) != default}
@@ -414,12 +414,19 @@ def _propose_part(answer: Answer, path: str) -> str:
     return f" /{found}/" if found else ""
 
 
-async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:
-    """Read a URI again. If there is a sign of a time in `about`, a clock of one second moves before."""
+async def check_stable(
+    client: AnyClient,
+    first: Answer,
+    settings: Settings,
+    *,
+    about: Any,
+    ask: Callable[[], Awaitable[Answer]] | None = None,
+) -> None:
+    """Ask for an answer again. If there is a sign of a time in `about`, a clock of one second moves before."""
     if _TIME.search(json.dumps(about, default=str)):
         await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
-    answers = (first.without_tool(), await read(client, first.uri))
+    answers = (first, await ask()) if ask else (first.without_tool(), await read(client, first.uri))
     one, other = [mask(answer.to_golden(), paths) for answer in answers]
     if moved := {found.volatile for found in find_differences(one, other)}:
         raise ContractError(describe_volatile(first.uri, moved, first))

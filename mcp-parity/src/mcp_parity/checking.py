@@ -20,9 +20,10 @@ from syrupy.types import SnapshotIndex
 
 from mcp_parity import listing
 from mcp_parity.answers import Answer, check_listed, check_stable, describe_volatile, get_prompt, observe
+from mcp_parity.calls import call_tool, parse_calls
 from mcp_parity.comparison import use_one_form
-from mcp_parity.serving import AnyClient, converse
-from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings, parse_rows
+from mcp_parity.serving import AnyClient, converse, disconnect, load_server
+from mcp_parity.settings import COLUMNS, DIRECTORIES, Call, ContractError, Entry, Names, Row, Settings, parse_rows
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask, mask
 
 
@@ -102,6 +103,8 @@ def find_goldens(settings: Settings) -> set[str]:
     return {path.as_posix() for path in found if path.parts[0] in DIRECTORIES}
 
 
+Kind = Callable[[str, str], str]
+"""How goldens of a kind are named: by a subject and a world."""
 UPDATE = "run pytest --snapshot-update, and read what it writes"
 
 
@@ -143,9 +146,12 @@ class Check:
             raise ContractError(f"{row['uri']}: no example is known. {advice}\n    {line}")
 
         async def ask(client: AnyClient) -> Answer:
-            found = await observe(client, uri, self.settings, await self._find_tool(client))
-            if self.update and not self._is_pinned(found):
-                await check_stable(client, found, self.settings, about=found.to_golden())
+            if row["type"] == "call":
+                found = await self._call(client, row)
+            else:
+                found = await observe(client, uri, self.settings, await self._find_tool(client))
+            if self.update and not self._is_pinned(found, row):
+                await self._check_stable(client, row, found, about=found.to_golden())
             return found
 
         answer = converse(self.server, self.settings, ask, uri)
@@ -153,16 +159,15 @@ class Check:
             warnings.warn(leak, ContractWarning, stacklevel=2)
         if row["type"] == "resource" and (own or not self.world):
             check_listed(answer, partial(self._lists, uri))
-        kinds = [self.names.data, self.names.error]
-        kind, other = kinds if answer.contents is not None else reversed(kinds)
-        value = self._serialize(answer)
+        kind, other = self._find_kinds(answer, row)
+        value = self._serialize(answer, row)
         try:
             self._compare(uri, value, kind, other)
         except ContractError:
             if not self.update:
                 golden = read_golden(self.settings, kind(uri, self.world)) or read_golden(self.settings, kind(uri, ""))
                 about = [found.other for found in find_differences(golden, value) if found.other is not MISSING]
-                again = partial(check_stable, first=answer, settings=self.settings, about=about)
+                again = partial(self._check_stable, row=row, first=answer, about=about)
                 converse(self.server, self.settings, again, uri)
             raise
 
@@ -170,17 +175,35 @@ class Check:
         listed = converse(self.server, self.settings, lambda client: listing.get_list(client, "resources"), "resources")
         return any(one["uri"] == uri for one in listed)
 
-    def _serialize(self, answer: Answer) -> Any:
-        """Return what a golden holds of the answer."""
-        volatile = self.settings.volatile_paths(answer.uri)
-        return serialize(self.to_golden(answer) if self.to_golden else answer.shorten(volatile))
+    async def _call(self, client: AnyClient, row: Row) -> Answer:
+        if not any(tool["name"] == row["name"] for tool in await listing.get_list(client, "tools")):
+            raise ContractError(f"mcp_calls: {row['name']}: the server has no such tool")
+        return await call_tool(client, Call(row["name"], json.loads(row["arguments"])))
 
-    def _is_pinned(self, answer: Answer) -> bool:
+    async def _check_stable(self, client: AnyClient, row: Row, first: Answer, about: Any) -> None:
+        ask = partial(self._call, client, row) if row["type"] == "call" else None
+        await check_stable(client, first, self.settings, about=about, ask=ask)
+
+    def _find_kinds(self, answer: Answer, row: Row) -> tuple[Kind, Kind | None]:
+        """Return how the golden of the answer is named, and one that it replaces."""
+        if row["type"] == "call":
+            return self.names.asked, None
+        if answer.contents is not None:
+            return self.names.data, self.names.error
+        return self.names.error, self.names.data
+
+    def _serialize(self, answer: Answer, row: Row) -> Any:
+        """Return what a golden holds of the answer."""
+        if self.to_golden and row["type"] != "call":
+            return serialize(self.to_golden(answer))
+        return serialize(answer.shorten(self.settings.volatile_paths(answer.uri)))
+
+    def _is_pinned(self, answer: Answer, row: Row) -> bool:
         """Return whether a golden has the answer already, so that it was read before."""
-        kind = self.names.data if answer.contents is not None else self.names.error
+        kind, _ = self._find_kinds(answer, row)
         goldens = (read_golden(self.settings, kind(answer.uri, world)) for world in (self.world, ""))
         try:
-            return self.to_golden is None and any(are_equal(self._serialize(answer), one) for one in goldens)
+            return self.to_golden is None and any(are_equal(self._serialize(answer, row), one) for one in goldens)
         except ContractError:  # a golden that is no JSON is written again
             return False
 
@@ -279,7 +302,7 @@ class Check:
         about = json.loads(json.dumps(refusal).replace(json.dumps(answers[0].uri)[1:-1], "<uri>"))
         self._compare_if_pinned("unknown", serialize(about), self.names.other)
 
-    def _compare_if_pinned(self, subject: str, value: Any, kind: Callable[[str, str], str]) -> None:
+    def _compare_if_pinned(self, subject: str, value: Any, kind: Kind) -> None:
         """Compare with a golden that an earlier version did not write: the next update does."""
         if self.update or any(self._path(kind(subject, world)).exists() for world in (self.world, "")):
             self._compare(subject, value, kind, None)
@@ -309,8 +332,9 @@ class Check:
         """Check that each golden has a case; delete the others if goldens are being written."""
         named = self.names.all(self.worlds).union(*(self._name_own(world) for world in self.worlds if world))
         lists = (read_golden(self.settings, self.names.listing("prompts", world)) or [] for world in self.worlds)
-        prompts = {one["name"] for entries in lists for one in entries}
-        named |= {self.names.asked(f"prompts/{name}", world) for name in prompts for world in self.worlds}
+        asked = {f"prompts/{one['name']}" for entries in lists for one in entries}
+        asked |= {call.subject for call in parse_calls(self.settings, list_tools(self.settings, live=False))}
+        named |= {self.names.asked(name, world) for name in asked for world in self.worlds}
         found = find_goldens(self.settings) - named
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
@@ -331,7 +355,9 @@ class Check:
         for one in self.settings.volatile:
             found = [row["example_uri"] for row in self.rows if fnmatchcase(row["example_uri"], one.pattern)]
             names = [self.names.data(uri, "") for uri in found]
-            names += [name for name in goldens if name.startswith("prompts/") and fnmatchcase(name, one.pattern)]
+            names += [
+                name for name in goldens if name.startswith(("prompts/", "calls/")) and fnmatchcase(name, one.pattern)
+            ]
             if not names:
                 unused.append(f"mcp_volatile: {one}: no such resource")
             elif not any(has_mask(read_golden(self.settings, name), one.where) for name in names):
@@ -348,9 +374,7 @@ class Check:
         takes_uri = self.settings.tool or "uri" in (tools.get(wanted, {}).get("properties") or ())
         return wanted if takes_uri else ""
 
-    def _compare(
-        self, subject: str, value: Any, kind: Callable[[str, str], str], other: Callable[[str, str], str] | None
-    ) -> None:
+    def _compare(self, subject: str, value: Any, kind: Kind, other: Kind | None) -> None:
         """Compare with the golden of the world. An answer that equals that of the home world has no other golden."""
         name, stale = kind(subject, self.world), other(subject, self.world) if other else None
         own = [one for one in (name, stale) if one is not None and self._path(one).exists()]
@@ -374,7 +398,7 @@ class Check:
             )
         self._explain(subject, name, kind, value, matches=matches)
 
-    def _explain(self, subject: str, name: str, kind: Callable[[str, str], str], value: Any, *, matches: bool) -> None:
+    def _explain(self, subject: str, name: str, kind: Kind, value: Any, *, matches: bool) -> None:
         about, shown = self._about(subject), self._show(name)
         golden = read_golden(self.settings, name)
         if golden is None and self.world:
@@ -410,6 +434,16 @@ class Check:
 
 def list_live(server: Any, settings: Settings) -> list[listing.Component]:
     return converse(server, settings, lambda client: listing.list_components(client, settings, server), "the inventory")
+
+
+def list_tools(settings: Settings, *, live: bool) -> list[Entry]:
+    """Return the tools that the server lists, or else those of the golden."""
+    if live and settings.server:
+        server = load_server(settings)
+        tools = converse(server, settings, lambda client: listing.get_list(client, "tools"), "tools")
+        disconnect([server])
+        return tools
+    return read_golden(settings, "discovery/tools") or []
 
 
 def describe_answer(golden: Any) -> str:

@@ -194,6 +194,8 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
         yield name, "prompts/list", _prompt_changes(prompts[0][name], prompts[1][name])
     for name in sorted(base.others.keys() | head.others.keys()):
         directory, _, golden = name.rpartition("/")
+        if directory.startswith("calls"):
+            directory, _, golden = name.removeprefix("calls/").partition("/")  # the changelog names the tool
         changes = component_changes if directory == "discovery" else _answer_changes
         yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, changes)
     for world in sorted((base.worlds ^ head.worlds) - {HOME}):  # clients see no difference
