@@ -61,6 +61,10 @@ def plot(_: dict[str, Any]) -> dict[str, Any]:
     """Answer with an image. With a fault, change a resource."""
     if FAULT == "writes when it plots":
         ORDERS.append(1)
+    if FAULT == "refuses to plot":
+        return {"content": [{"type": "text", "text": "no rows"}], "isError": True}
+    if FAULT == "plots with a clock":
+        return {"content": [{"type": "text", "text": str(time.monotonic_ns())}]}
     return {"content": [IMAGE | ({"data": "iVBORg=="} if FAULT == "plots another image" else {})]}
 
 

@@ -340,3 +340,57 @@ def test_a_command_that_does_not_exist_and_a_url_without_a_server(capsysbinary: 
     assert (status, "No such file or directory" in text) == (2, True), text
     status, text = check(capsysbinary, "HTTP://127.0.0.1:9/mcp")
     assert (status, "no answer: " in text) == (2, True), text
+
+
+CALLED = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'raw_call_server.py'))}"
+OF_TOOLS = {
+    "": (0, "  called   2 of 4 tools twice; the others need arguments, or do not say that they only read"),
+    "writes when it plots": (
+        1,
+        "error    raw://text: it differs after calls of tools that say that they only read: count, plot",
+    ),
+    "refuses to plot": (0, "warning  plot: it needs no argument, but refuses: no rows"),
+    "plots with a clock": (0, "warning  plot: the answer changes between two calls: contents[].lines[]"),
+    "counts twice": (1, "error    count: calls/count: the text and the structured content differ"),
+    "counts against its schema": (1, "error    count: no answer: RuntimeError: Invalid structured content"),
+}
+
+
+@pytest.mark.parametrize("fault", OF_TOOLS)
+def test_tools_that_only_read_and_need_no_argument_are_called(
+    fault: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    expected, line = OF_TOOLS[fault]
+    status, text = check(capsysbinary, *QUICK, CALLED)
+    assert (status, line in text) == (expected, True), text
+    assert "buy" not in text
+
+
+BOTH_ERAS = """
+from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_context
+
+mcp = FastMCP("eras")
+
+
+@mcp.tool(annotations={"readOnlyHint": True})
+def tell() -> str:
+    return "new" if get_context().session.protocol_version >= "2026" and DIFFERS else "old"
+"""
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_both_eras_must_give_the_same_answer_to_a_call(
+    differs: bool,  # noqa: FBT001 - of the parameters
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("both_eras.py").write_text(BOTH_ERAS.replace("DIFFERS", str(differs)), encoding="utf-8")
+    status, text = check(capsysbinary, *QUICK, "both_eras:mcp")
+    sys.modules.pop("both_eras")
+    line = "warning  tell: the answer differs in an earlier protocol: contents[].lines[]"
+    assert (status, line in text) == (0, differs), text

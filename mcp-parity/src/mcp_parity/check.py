@@ -11,10 +11,11 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
+from mcp_parity.calls import call_tool, is_harmless
 from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
 from mcp_parity.schemas import find_broken_references
-from mcp_parity.serving import AnyClient, Unanswered, ask
-from mcp_parity.settings import START, ContractError, Settings
+from mcp_parity.serving import AnyClient, Unanswered, ask, disconnect
+from mcp_parity.settings import START, Call, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
 from mcp_parity.values import cut, find_differences, make_visible
 
@@ -26,6 +27,8 @@ READERS = ("get_resource", "read_resource")
 """Tools that read resources: those of this name that take a `uri`, as FastMCP's `ResourcesAsTools` has."""
 MOST_LINES = 14
 MOST_NAMES = 3
+NEWEST = "2026"
+"""The start of the names of protocols that earlier clients do not speak."""
 LARGE = 1_000_000
 LONGEST = 240
 MOST_SAID = 120  # so that the credential is in the line
@@ -58,6 +61,7 @@ class Report:
     tokens: dict[str, int] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     tool: str = ""
+    called: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -83,6 +87,7 @@ class Checker:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._most = most
+        self._stable: dict[str, Any] = {}
         self.report = Report(settings.server)
 
     def run(self, first: float) -> Report:
@@ -102,6 +107,7 @@ class Checker:
                 self.report.tool = ""
             self._read_all({one["uri"]: one for one in lists["resources"]} | self._find_examples(lists))
             self._misspell(lists)
+            self._call_tools(lists["tools"])
         if isinstance(self._server, Command):
             lines = sorted(set(self._server.noise))
             for line in lines[:MOST_NAMES]:
@@ -232,8 +238,52 @@ class Checker:
             return
         again = observed.without_tool()
         other = again.shorten([]) if again.contents is not None else again.to_golden()
-        if moved := sorted({one.volatile for one in find_differences(first.to_golden(), other)}):
-            self._add(WARNING, uri, f"the answer changes between two reads: {', '.join(moved[:MOST_NAMES])}")
+        if not self._warn(uri, "the answer changes between two reads", first.to_golden(), other):
+            self._stable[uri] = other
+
+    def _warn(self, about: str, what: str, one: Any, other: Any) -> bool:
+        """Warn where two answers differ. Return whether they do."""
+        moved = sorted({found.volatile for found in find_differences(one, other)})
+        if moved:
+            self._add(WARNING, about, f"{what}: {', '.join(moved[:MOST_NAMES])}")
+        return bool(moved)
+
+    def _call_tools(self, tools: list[dict[str, Any]]) -> None:
+        """Call what says that it only reads and needs no argument, twice and in both eras, and read what was stable."""
+        harmless = [one for one in tools if is_harmless(one) and not one["inputSchema"].get("required")]
+        calls = [Call(one["name"], {}) for one in harmless if one["name"] != self.report.tool][: self._most]
+        first = {call.tool: self._call(call) for call in calls}
+        self.report.called = [name for name, answer in first.items() if answer]
+        for call in [call for call in calls if first[call.tool]]:
+            answer, again = first[call.tool], self._call(call)
+            if answer and again:
+                self._warn(call.tool, "the answer changes between two calls", answer.to_golden(), again.to_golden())
+        for uri in self._stable if self.report.called else ():
+            now = self._ask(uri, partial(read, uri=uri))
+            if now and list(
+                find_differences(self._stable[uri], now.shorten([]) if now.contents is not None else now.to_golden())
+            ):
+                self._add(
+                    ERROR,
+                    uri,
+                    f"it differs after calls of tools that say that they only read: {', '.join(self.report.called)}",
+                )
+        if self.report.called and self.report.protocol >= NEWEST:
+            disconnect([self._server])
+            self._settings = replace(self._settings, protocol="legacy")
+            for call in calls:
+                answer, again = first[call.tool], self._call(call)
+                if answer and again:
+                    self._warn(
+                        call.tool, "the answer differs in an earlier protocol", answer.to_golden(), again.to_golden()
+                    )
+
+    def _call(self, call: Call) -> Answer | None:
+        answer = self._ask(call.tool, partial(call_tool, call=call))
+        if answer and answer.error is not None:
+            level = LOGIN if wants_login(answer.error_text) else WARNING
+            self._add(level, call.tool, f"it needs no argument, but refuses: {answer.error.get('message')}")
+        return answer
 
     def _misspell(self, lists: dict[str, list[dict[str, Any]]]) -> None:
         """Ask for URIs that the server should not know: no list names them."""
@@ -338,6 +388,9 @@ def _headline(report: Report) -> Iterator[str]:
         yield f"  costs    about {sum(report.tokens.values()):,} tokens for the lists ({costs})"
     if report.pages:
         yield "  pages    " + ", ".join(f"{name} {count}" for name, count in report.pages.items())
+    if total := report.counts.get("tools"):
+        rest = "; the others need arguments, or do not say that they only read" if len(report.called) < total else ""
+        yield f"  called   {len(report.called)} of {_count(total, 'tools')} twice{rest}"
     if report.read:
         tool = f", and with the tool {report.tool}" if report.tool else ""
         yield f"  read     {_count(len(report.read), 'resources')} twice{tool}"
