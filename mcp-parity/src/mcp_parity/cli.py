@@ -52,22 +52,34 @@ def main(given: list[str] | None = None) -> int:
     diff.add_argument("--inventory", default="", help="the inventory; default: as each revision says")
     diff.add_argument("--changelog", default="CHANGELOG.md", help="the file that announces breaking changes")
     diff.add_argument("--first", action="store_true", help="the change introduces the contract: the base has none")
+    diff.add_argument("--start", default="", help="start the server of both revisions with a command: needs no goldens")
+    diff.add_argument("--build", default="true", help="a command of the shell that runs before --start")
+    diff.add_argument("--example", action="append", default=[], help="with --start: 'template = URI'")
     check = _add_check(commands)
     arguments = parser.parse_args(given)
     if arguments.command == "check":
         return _check(check, arguments)
+    return _diff(diff, arguments)
+
+
+def _diff(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     try:
         places = Places(arguments.golden, arguments.inventory, arguments.changelog)
         name, commit = (
             (arguments.base, arguments.base) if arguments.exact else find_merge_base(arguments.base, arguments.head)
         )
-        base, head = read_revision(name, places, commit), read_revision(arguments.head, places)
-        text, page, status = compare(base, head, first=arguments.first)
+        pair = [read_revision(name, places, commit), read_revision(arguments.head, places)]
+        if arguments.start:
+            from mcp_parity.recording import record_revisions  # noqa: PLC0415 - only this needs FastMCP
+
+            settings = Settings(Path.cwd(), arguments.start, examples=dict(map(parse_example, arguments.example)))
+            pair = record_revisions(pair, settings, arguments.build)
+        text, page, status = compare(*pair, first=arguments.first)
         if arguments.html:
             arguments.html.write_text(page, encoding="utf-8")
         _print(text)
-    except (Unreadable, OSError) as problem:
-        diff.error(str(problem))
+    except (Unreadable, ContractError, OSError) as problem:
+        parser.error(str(problem))
     return status
 
 
