@@ -214,6 +214,20 @@ def test_a_uri_that_a_template_matches_is_not_unknown(
     assert (status, "unknown" in text) == (0, False), text
 
 
+@pytest.mark.parametrize(("fault", "shown"), [("", ("passing", "brightgreen")), ("announces JSON", ("1 error", "red"))])
+def test_a_badge_says_what_was_found(
+    fault: str,
+    shown: tuple[str, str],
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    check(capsysbinary, *QUICK, "--badge", str(tmp_path / "badge.json"), RAW)
+    badge = json.loads((tmp_path / "badge.json").read_text(encoding="utf-8"))
+    assert badge == {"schemaVersion": 1, "label": "mcp-parity", "message": shown[0], "color": shown[1]}
+
+
 LYING = """
 class Lie(Middleware):
     async def on_call_tool(self, context, call_next):

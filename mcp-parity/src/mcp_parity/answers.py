@@ -312,6 +312,11 @@ class Answer:
         return [f"{self.uri}: the error contains {what}" for what, match in found.items() if match]
 
 
+def has_time(value: Any) -> bool:
+    """Return whether there is a sign of a time in a value, so that it can differ a second later."""
+    return bool(_TIME.search(json.dumps(value, default=str)))
+
+
 def wants_login(text: str) -> bool:
     """Return whether a text says that a login is missing or refused. To name one is not enough."""
     return bool(_LACK.search(text)) and not _EXCEPTION.search(text)
@@ -423,7 +428,7 @@ async def check_stable(
     ask: Callable[[], Awaitable[Answer]] | None = None,
 ) -> None:
     """Ask for an answer again. If there is a sign of a time in `about`, a clock of one second moves before."""
-    if _TIME.search(json.dumps(about, default=str)):
+    if has_time(about):
         await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
     answers = (first, await ask()) if ask else (first.without_tool(), await read(client, first.uri))

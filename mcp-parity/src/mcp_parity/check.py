@@ -422,6 +422,13 @@ def _plain(text: str) -> str:
     return cut(make_visible(text), LONGEST)
 
 
+def write_badge(report: Report) -> str:
+    """Return the JSON for the endpoint badge of shields.io."""
+    color = ("brightgreen", "red", "lightgrey", "orange")[report.status]
+    message = _verdict(report).rstrip(".").replace("Nothing is wrong", "passing")
+    return json.dumps({"schemaVersion": 1, "label": "mcp-parity", "message": message, "color": color}) + "\n"
+
+
 def write_page(report: Report) -> str:
     """Return the report as a page without scripts. Every value is text."""
     style = files("mcp_parity").joinpath("review.html").read_text("utf-8").partition("<h1>")[0]

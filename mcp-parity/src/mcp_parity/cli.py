@@ -113,6 +113,7 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
         check.add_argument(f"--{name}", type=type(default), help=f"{words}; default: {default:,}{more}")
     check.add_argument("--json", action="store_true", help="print all that was found as JSON")
     check.add_argument("--html", type=Path, help="also write a page")
+    check.add_argument("--badge", type=Path, help="also write the JSON of a badge, for the endpoint of shields.io")
     check.add_argument(
         "server", nargs=argparse.REMAINDER, help="a command with its arguments, a URL, or module:attribute"
     )
@@ -121,7 +122,7 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     # only `check` needs FastMCP: `diff` runs where nothing is installed
-    from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415 - as the line above says
+    from mcp_parity.check import Checker, write_badge, write_page, write_text  # noqa: PLC0415 - as the line above says
     from mcp_parity.serving import disconnect, load_server  # noqa: PLC0415 - as above
     from mcp_parity.transports import Command, Remote  # noqa: PLC0415 - as above
 
@@ -136,8 +137,10 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         if not least <= getattr(arguments, name) <= MOST:
             parser.error(f"--{name} must be from {least} to {MOST:,}")
     try:
-        if arguments.html:
-            arguments.html.touch()  # before a check that takes long
+        files = {arguments.html: write_page, arguments.badge: write_badge}
+        files = {path: write for path, write in files.items() if path}
+        for path in files:
+            path.touch()  # before a check that takes long
         headers = dict(map(_parse_header, arguments.header))
         token = arguments.token or os.environ.get("MCP_TOKEN", "")
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
@@ -159,8 +162,8 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
                 server.errors = errors
             report = Checker(server, settings, arguments.timeout, arguments.most).run(first)
             disconnect([server])
-        if arguments.html:
-            arguments.html.write_text(write_page(report), encoding="utf-8")
+        for path, write in files.items():
+            path.write_text(write(report), encoding="utf-8")
         _print(report.to_json() if arguments.json else write_text(report))
     except (ContractError, OSError) as problem:
         parser.error(str(problem))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mcp_parity import listing
-from mcp_parity.answers import Answer, read
+from mcp_parity.answers import Answer, has_time, read
 from mcp_parity.calls import call_tool, find_calls
 from mcp_parity.revisions import Places, Revision, Unreadable, check_out
 from mcp_parity.serving import AnyClient, ask, disconnect, load_server
@@ -68,7 +68,7 @@ async def _record(client: AnyClient, settings: Settings, server: Any) -> Recorde
     requests = {uri: partial(read, client, uri) for uri in uris}
     requests |= {call.subject: partial(call_tool, client, call) for call in find_calls(lists["tools"])}
     first = {subject: await request() for subject, request in requests.items()}
-    await asyncio.sleep(settings.pause)
+    await asyncio.sleep(settings.pause if any(has_time(one.to_golden()) for one in first.values()) else 0)
     answers = {}
     for subject, one in first.items():
         kind = names.asked if subject not in uris else names.data if one.contents is not None else names.error
