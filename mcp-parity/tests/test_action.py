@@ -86,5 +86,5 @@ def test_the_hook_runs_a_command_that_exists(repository: Repository) -> None:
     [hook] = hooks
     repository.commit("origin/main")
     repository.commit("head")
-    command, *arguments = [*hook["entry"].split(), *hook["args"]]
-    assert (command, arguments[0], repository.diff(*arguments[1:]).returncode) == ("mcp-parity", "diff", 0)
+    words: list[str] = [*hook["entry"].split(), *hook["args"]]
+    assert (words[:2], repository.diff(*words[2:]).returncode) == (["mcp-parity", "diff"], 0)
