@@ -1,7 +1,9 @@
 """A server over HTTP without an SDK or a framework. Each of its faults is one that only raw bytes can have."""
 
 import asyncio
+import gzip
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +20,9 @@ JSON = "content-type: application/json\r\n"
 STREAM = _head("200 OK", "content-type: text/event-stream\r\n")
 BEARER = 'www-authenticate: Bearer realm="shop"\r\n'
 REFUSAL = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "no"}}'
+ENDED = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
+ONCE = "ends the first session"
+PACKS = "packs all answers"
 SCOPE = 'www-authenticate: Bearer error="insufficient_scope", scope="files:read"\r\n'
 
 
@@ -41,6 +46,11 @@ FAULTS = {
     "has comments without end": Fault(STREAM, b": \n\n" * 1_000),
     "has a long line": Fault(STREAM + b"data: ", b"x" * 65_536, 100_000_000),
     "is compressed": Fault(_head("200 OK", JSON + "content-encoding: gzip\r\n", b"\x1f\x8b")),
+    "ends in gzip": Fault(_head("200 OK", JSON + "content-encoding: gzip\r\n", gzip.compress(b"[]")[:-4])),
+    "is a bomb": Fault(_head("200 OK", JSON + "content-encoding: gzip\r\n", gzip.compress(b" " * 100_000_000))),
+    "is in another packing": Fault(_head("200 OK", JSON + "content-encoding: br\r\n", b"\x1f\x8b")),
+    "ends the session": Fault(_head("404 Not Found", JSON, ENDED)),
+    ONCE: Fault(_head("404 Not Found", JSON, ENDED)),
     "is no HTTP": Fault(b"220 mail.example.com ESMTP\r\n"),
     "is a page": Fault(_head("200 OK", "content-type: text/html; charset=utf-8\r\n", b"<title>Welcome</title>")),
     "is no JSON": Fault(_head("200 OK", JSON, b"{]")),
@@ -64,6 +74,7 @@ class RawServer:
         self._when = when
         self._error = refusal
         self._is_answered = asyncio.Event()
+        self._left = 1 if fault == ONCE else sys.maxsize
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and close the connection."""
@@ -82,13 +93,18 @@ class RawServer:
             elif "result" in request:
                 self._is_answered.set()
                 writer.write(_head("202 Accepted"))
-            elif self._fault and self._when in ("", request.get("method", "GET")):
+            elif self._fault == PACKS:
+                first, separator, answer = _answer(request, self._error).partition(b"\r\n\r\n")
+                writer.write(first + (b"\r\ncontent-encoding: gzip" if answer else b"") + separator)
+                writer.write(gzip.compress(answer) if answer else b"")
+            elif self._fault and self._left and self._when in ("", request.get("method", "GET")):
                 await self._fail(writer)
             else:
                 writer.write(_answer(request, self._error))
         writer.close()
 
     async def _fail(self, writer: asyncio.StreamWriter) -> None:
+        self._left -= 1
         fault = FAULTS[self._fault]
         writer.write(fault.text)
         for _ in range(fault.most // len(fault.piece) if fault.piece else 0):
@@ -113,7 +129,8 @@ def _answer(request: dict[str, Any], refusal: dict[str, Any]) -> bytes:
             answer["result"] = method(request.get("params") or {})
     except LookupError as error:
         answer["error"] = {"code": -32002, "message": f"no resource {error}"}
-    return _head("200 OK", JSON, json.dumps(answer).encode())
+    session = "mcp-session-id: s1\r\n" if request["method"] == "initialize" else ""
+    return _head("200 OK", JSON + session, json.dumps(answer).encode())
 
 
 @contextmanager

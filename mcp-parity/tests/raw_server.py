@@ -32,7 +32,7 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
         say("Hello")
     capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}
     return {
-        "protocolVersion": params["protocolVersion"],
+        "protocolVersion": "2024-11-05" if FAULT == "speaks an old protocol" else params["protocolVersion"],
         "capabilities": {} if FAULT == "declares nothing" else capabilities,
         "serverInfo": {"name": "other" if FAULT == "another name" else "raw", "version": "1"},
         "instructions": "Other." if FAULT == "other instructions" else "Read it.",
@@ -61,8 +61,14 @@ def list_resources(params: dict[str, Any]) -> dict[str, Any]:
         entries[1]["size"] = 3
     if FAULT == "has an unknown field":
         entries[0]["owner"] = "Ada"
+    entries += [
+        {"uri": uri, "name": "x"}
+        for uri in {"lists a URI without a scheme": ["a"], "lists no URI": [""]}.get(FAULT, ())
+    ]
     if FAULT.startswith("lists a secret"):
         entries.append({"uri": "raw://secret", "name": "secret"})
+    if FAULT == "lists in another order":
+        entries.reverse()
     page = int(params.get("cursor") or 0)
     if FAULT == "has pages without end":
         return {"resources": [{"uri": f"raw://{page}", "name": "x"}], "nextCursor": str(page + 1)}
@@ -81,11 +87,38 @@ def list_prompts(_: dict[str, Any]) -> dict[str, Any]:
     return {"prompts": [] if FAULT == "has no prompt" else [{"name": "greet", "arguments": arguments}]}
 
 
+def get_prompt(_: dict[str, Any]) -> dict[str, Any]:
+    """Answer `prompts/get`."""
+    if FAULT == "refuses to greet":
+        raise RuntimeError("no greeting")
+    said: Any = {"greets differently": "Bye.", "greets with a clock": f"Hello at {time.monotonic_ns()}"}.get(
+        FAULT, "Hello."
+    )
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
+
+
+TOOLS: dict[str, dict[str, Any]] = {
+    "has a tool with blanks": {"name": "my tool!"},
+    "has a tool with a long name": {"name": "x" * 200},
+    "has a tool with a dot": {"name": "a.b"},
+    "has a tool without a name": {"name": ""},
+    "has a tool that refers to nothing": {
+        "inputSchema": {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/None"}, "b": {"$ref": "#/properties/a"}},
+        }
+    },
+    "has a tool of an array": {"inputSchema": {"type": "array"}},
+    "has a tool without a schema": {"inputSchema": None},
+}
+
+
 def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `tools/list`."""
     tool = {"name": "sum", "inputSchema": {"type": "object"}}
     if FAULT == "writes null for what is empty":
         tool = {"name": "get_resource", "inputSchema": {"type": "object", "properties": None}}
+    tool |= TOOLS.get(FAULT, {})
     return {"tools": [] if FAULT == "has no tool" else [tool]}
 
 
@@ -120,6 +153,13 @@ def fail() -> None:
         sys.stdout.write("x" * 100_000)
 
 
+KEPT: dict[str, Any] = {
+    "may be kept by proxies": {"cacheScope": "public"},
+    "may be kept for a minute": {"ttlMs": 60_000},
+    "asks for input": {"resultType": "input_required"},
+}
+
+
 def read(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `resources/read`."""
     fail()
@@ -127,6 +167,8 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     content = {"uri": uri, "mimeType": "Application/JSON ; v=1" if FAULT == "announces JSON" else "application/json"}
     if uri == "raw://rows":
         return {"contents": read_rows(content)}
+    if uri == "raw://text" and FAULT in KEPT:
+        return {**KEPT[FAULT], "contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://text":
         about = "raw://other" if FAULT == "answers for another URI" else uri
         return {"contents": [{"uri": about, "mimeType": "text/plain", "text": read_text()}]}
@@ -176,6 +218,9 @@ def read_text() -> str:
     return {
         "has a line more": "one\nmore\ntwo",
         "ends with a line": "one\ntwo\n",
+        "has JSON in its text": '{"a": 1}',
+        "has JSON with blanks in its text": '{ "a": 1 }',
+        "has JSON and a line in its text": '{"a": 1}\n',
         "has a clock": f"one\ncreated at {time.strftime('%H:%M:%S')}\ntwo",
         "is hostile": "</pre><script>alert(1)</script>\n# `x` [y](javascript:z)\n\u001b[31mred\u202e",
     }.get(FAULT, "one\ntwo")
@@ -201,6 +246,8 @@ def list_templates(params: dict[str, Any]) -> dict[str, Any]:
     page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
     form = PATHS.get(FAULT, "/{number}")
     templates = [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
+    if FAULT == "lists half a template":
+        templates = [{"uriTemplate": "raw://t/{number", "name": "half"}]
     if FAULT == "lists a template":
         templates = [{"uriTemplate": "raw://secret/{number}", "name": "secret"}]
     if FAULT == ANY:
@@ -214,6 +261,7 @@ METHODS = {
     "resources/templates/list": list_templates,
     "completion/complete": complete,
     "prompts/list": list_prompts,
+    "prompts/get": get_prompt,
     "tools/list": list_tools,
     "resources/read": read,
 }
@@ -253,7 +301,21 @@ def main() -> None:
             answer["error"] = {"code": -32603, "message": str(error)}
         except LookupError as error:
             answer["error"] = {"code": -32002, "message": f"no resource {error}"}
+        answer_wrongly(request, answer)
         say(answer)
+
+
+def answer_wrongly(request: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Do what no server should do beside its answer to a read."""
+    if request["method"] != "resources/read":
+        return
+    if FAULT == "answers with a text as id":
+        answer["id"] = str(request["id"])
+    if FAULT == "answers twice":
+        say(answer)
+    if FAULT == "asks for a sample":
+        asked = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+        say({"jsonrpc": "2.0", "id": "s"} | asked)
 
 
 if __name__ == "__main__":

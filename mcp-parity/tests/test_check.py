@@ -50,6 +50,27 @@ FAULTS = {
     "answers unknown URIs": (1, "error    nothing://here and 1 more: an unknown URI is answered with data"),
     "speaks only the newest protocol": (0, "(protocol 2026-07-28"),
     "announces another type": (0, "warning  raw://text: the list announces text/html, but the answer is text/plain"),
+    "has a tool with blanks": (1, "error    my tool!: a tool's name must have 1 to 128 letters, digits, "),
+    "has a tool with a long name": (1, "; this one has 200: 'xxx"),
+    "has a tool without a name": (1, "error    tools: a tool's name must have 1 to 128 "),
+    "has a tool with a dot": (0, "warning  a.b: many hosts refuse a tool's name with a `.`"),
+    "has a tool that refers to nothing": (
+        1,
+        "error    sum: inputSchema refers to #/$defs/None, which it does not have",
+    ),
+    "has a tool of an array": (1, "error    tools: the answer is malformed: tools[0].inputSchema.type: "),
+    "has a tool without a schema": (
+        1,
+        "error    tools: the answer is malformed: tools[0].inputSchema: Input should be",
+    ),
+    "lists a URI without a scheme": (1, "error    a: 'a' is no URI: it has no scheme"),
+    "lists no URI": (1, "error    resources: '' is no URI: it has no scheme"),
+    "lists half a template": (1, "error    raw://t/{number: the template is malformed: see RFC 6570"),
+    "answers twice": (
+        1,
+        "error    stdout: a line that is no message of MCP: 'an answer to a request that was answered before",
+    ),
+    "asks for a sample": (1, "'a request that the client does not offer to answer: "),
     "announces another size": (0, "warning  raw://text: the list announces 3 bytes, but the answer has 7"),
 }
 
@@ -110,6 +131,14 @@ def test_a_clock_of_one_second_is_seen(
     status, text = check(capsysbinary, RAW)
     assert status == 0
     assert "warning  raw://text: the answer changes between two reads: contents[].lines[]" in text
+
+
+def test_an_answer_with_another_id_is_named(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "answers with a text as id")
+    status, text = check(capsysbinary, *QUICK, "--limit", "0.5", "--timeout", "1", RAW)
+    assert (status, "'an answer with an id that no request has: " in text) == (1, True), text
 
 
 @pytest.mark.parametrize("fault", ["hangs at its start", "hangs when it reads"])
@@ -183,6 +212,20 @@ def test_a_uri_that_a_template_matches_is_not_unknown(
     monkeypatch.setenv("FAULT", ANY)
     status, text = check(capsysbinary, *QUICK, RAW)
     assert (status, "unknown" in text) == (0, False), text
+
+
+@pytest.mark.parametrize(("fault", "shown"), [("", ("passing", "brightgreen")), ("announces JSON", ("1 error", "red"))])
+def test_a_badge_says_what_was_found(
+    fault: str,
+    shown: tuple[str, str],
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    check(capsysbinary, *QUICK, "--badge", str(tmp_path / "badge.json"), RAW)
+    badge = json.loads((tmp_path / "badge.json").read_text(encoding="utf-8"))
+    assert badge == {"schemaVersion": 1, "label": "mcp-parity", "message": shown[0], "color": shown[1]}
 
 
 LYING = """
@@ -311,3 +354,57 @@ def test_a_command_that_does_not_exist_and_a_url_without_a_server(capsysbinary: 
     assert (status, "No such file or directory" in text) == (2, True), text
     status, text = check(capsysbinary, "HTTP://127.0.0.1:9/mcp")
     assert (status, "no answer: " in text) == (2, True), text
+
+
+CALLED = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'raw_call_server.py'))}"
+OF_TOOLS = {
+    "": (0, "  called   2 of 4 tools twice; the others need arguments, or do not say that they only read"),
+    "writes when it plots": (
+        1,
+        "error    raw://text: it differs after calls of tools that say that they only read: count, plot",
+    ),
+    "refuses to plot": (0, "warning  plot: it needs no argument, but refuses: no rows"),
+    "plots with a clock": (0, "warning  plot: the answer changes between two calls: contents[].lines[]"),
+    "counts twice": (1, "error    count: calls/count: the text and the structured content differ"),
+    "counts against its schema": (1, "error    count: no answer: RuntimeError: Invalid structured content"),
+}
+
+
+@pytest.mark.parametrize("fault", OF_TOOLS)
+def test_tools_that_only_read_and_need_no_argument_are_called(
+    fault: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    expected, line = OF_TOOLS[fault]
+    status, text = check(capsysbinary, *QUICK, CALLED)
+    assert (status, line in text) == (expected, True), text
+    assert "buy" not in text
+
+
+BOTH_ERAS = """
+from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_context
+
+mcp = FastMCP("eras")
+
+
+@mcp.tool(annotations={"readOnlyHint": True})
+def tell() -> str:
+    return "new" if get_context().session.protocol_version >= "2026" and DIFFERS else "old"
+"""
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_both_eras_must_give_the_same_answer_to_a_call(
+    differs: bool,  # noqa: FBT001 - of the parameters
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("both_eras.py").write_text(BOTH_ERAS.replace("DIFFERS", str(differs)), encoding="utf-8")
+    status, text = check(capsysbinary, *QUICK, "both_eras:mcp")
+    sys.modules.pop("both_eras")
+    line = "warning  tell: the answer differs in an earlier protocol: contents[].lines[]"
+    assert (status, line in text) == (0, differs), text

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.raw_http import ASKS_FIRST, serve_raw
+from tests.raw_http import ASKS_FIRST, ONCE, PACKS, serve_raw
 from tests.test_check import QUICK, check
 
 SHORT = [*QUICK, "--limit", "0.3", "--timeout", "2"]  # a server that hangs never answers
@@ -22,6 +22,9 @@ FAULTS = {
     "has comments without end": "SSE stream ended without a response (HTTP 200 OK, text/event-stream, ",
     "has a long line": "SSE stream ",
     "is compressed": "application/json in gzip, which was not asked for)",
+    "ends in gzip": "application/json in gzip, which was not asked for)",
+    "is a bomb": "more than 300,000 bytes (HTTP 200 OK, application/json in gzip, which was not asked for)",
+    "is in another packing": "application/json in br, which was not asked for)",
     "is no HTTP": "(there is no HTTP answer)",
     "is a page": "Unexpected content type: text/html; charset=utf-8 (HTTP 200 OK, text/html)",
     "is no JSON": "(HTTP 200 OK, application/json, 2 bytes: '{]')",
@@ -73,6 +76,25 @@ def test_a_server_can_ask_before_it_answers(capsysbinary: pytest.CaptureFixture[
     with serve_raw(ASKS_FIRST, "resources/read") as url:
         status, text = check(capsysbinary, *SMALL, url)
     assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong.")
+
+
+def test_a_session_that_ends_is_begun_again(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with serve_raw(ONCE, "resources/read") as url:
+        status, text = check(capsysbinary, *SMALL, url)
+    assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong."), text
+    with serve_raw("ends the session", "resources/read") as url:
+        status, text = check(capsysbinary, *SMALL, url)
+    assert (status, "refused" in text) == (1, False)
+    assert (
+        "raw://rows and 2 more: no answer: MCPError: Session not found (HTTP 404 Not Found, the session has ended)"
+        in text
+    )
+
+
+def test_packed_answers_are_read(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with serve_raw(PACKS) as url:
+        status, text = check(capsysbinary, *SMALL, url)
+    assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong."), text
 
 
 def test_a_login_that_is_refused(capsysbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -208,6 +208,23 @@ def test_each_change_of_an_answer_is_one_line_and_breaking_changes_fail() -> Non
     assert wrong == {}
 
 
+def test_the_lines_of_a_text_that_looks_like_json_are_values() -> None:
+    plain, lined = content({"a": 1}), {"contents": [{"mime_type": "text/plain", "data": {"a": 1}, "lines": ["{", "}"]}]}
+    plain["contents"][0]["mime_type"] = "text/plain"  # type: ignore[index]  # JSON
+    for before, after in ((plain, lined), (lined, plain)):
+        summary = summarize(contract() | {STATUS: before}, contract() | {STATUS: after})
+        assert summary.status == 0
+        assert summary.lines[0].startswith("- *value*: `contents[].lines` has another length: ")
+
+
+def test_an_answer_that_becomes_public_is_breaking() -> None:
+    before, after = (content({"a": 1}) | {"cache": {"cacheScope": scope}} for scope in ("private", "public"))
+    for one, other, breaking in ((content({"a": 1}), after, True), (before, after, True), (after, before, False)):
+        summary = summarize(contract() | {STATUS: one}, contract() | {STATUS: other})
+        line = "`cache.cacheScope` is now public: a proxy may give the answer to other users (`home`, `member`)"
+        assert (f"- *breaking*: {line}" in summary.lines, summary.status) == (breaking, int(breaking))
+
+
 VALUE = {"object": {"a": 1}, "list": [1]}
 
 

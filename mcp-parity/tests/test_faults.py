@@ -258,6 +258,29 @@ def test_a_tool_that_lies_in_another_world_is_named(pinned: Project) -> None:
     assert find_unnamed(faults, pinned.read(faults)) == {}
 
 
+REMOVED = {'@mcp.resource("shop://notes", mime_type="text/markdown")': ""}
+GROWN = {'"orders": 3': '"orders": 3, "notes": "x" * 100_001'}
+CLEAR: dict[str, Fault] = {
+    "a resource that is gone": Fault(
+        NOTES, REMOVED, ("shop://notes: the inventory has it, but the server neither lists nor knows it: ",)
+    ),
+    "an answer that grows": Fault(
+        STATUS,
+        GROWN,
+        (
+            "contents[0].large.characters: golden: 66; server: ",
+            'contents[0].large.shape.notes: golden: nothing; server: "str',
+        ),
+    ),
+}
+
+
+def test_a_resource_that_is_gone_and_an_answer_that_grows_are_described_as_such(pinned: Project) -> None:
+    found = pinned.read(CLEAR)
+    assert find_unnamed(CLEAR, found) == {}
+    assert "contents[0].data" not in found["an answer that grows"]
+
+
 LARGE = {"return json.dumps({": "return ' ' * 50_000_001 or json.dumps({"}
 UNPINNABLE = {
     "a tool that lies": Fault(STATUS, lie("del body['data']['open']"), ("lies",)),

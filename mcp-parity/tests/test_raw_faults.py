@@ -31,12 +31,19 @@ FAULTS = {
     "repeats a page": ("resources: page 2 repeats page 1",),
     "repeats a cursor": ("resources: page 2 names the next page '1', which was read before",),
     "loses a page": ("resources[raw://blob]: golden: {", "server: nothing"),
+    "lists in another order": (
+        'resources: the same, but in another order: from [0], golden: {"name": "raw://rows"',
+        '; server: {"name": "raw://blob"',
+    ),
     "has an unknown field": ('resources[raw://rows].owner: golden: nothing; server: "Ada"',),
     "has no tool": ('tools[sum]: golden: {"inputSchema": {"type": "object"}, "name": "sum"}; server: nothing',),
     "has no prompt": ("prompts[greet]: golden: {", "server: nothing"),
     "requires an argument": ("prompts[greet].arguments[0].required: golden: false; server: true",),
     "can subscribe": ("server", "capabilities.resources.subscribe: golden: nothing; server: true"),
     "another name": ('name: golden: "raw"; server: "other"',),
+    "speaks an old protocol": ('protocol: golden: "2025-11-25"; server: "2024-11-05"',),
+    "greets differently": ('messages[0].content.text: golden: "Hello."; server: "Bye."',),
+    "refuses to greet": ("prompts/greet", "resource: golden: nothing; server: {"),
     "other instructions": ('instructions: golden: "Read it."; server: "Other."',),
 }
 WORLD = """
@@ -109,6 +116,25 @@ def test_the_start_of_a_server_of_the_newest_protocol_is_pinned(
     assert "server differs from golden/discovery/server.json" in project.fail("-k", "lists")
 
 
+OF_THE_NEWEST = {
+    "may be kept by proxies": ('cache: golden: nothing; server: {"cacheScope": "public"}',),
+    "may be kept for a minute": ('cache: golden: nothing; server: {"ttlMs": 60000}',),
+    "asks for input": ("raw://text: the answer is not complete: resultType is 'input_required'",),
+}
+
+
+def test_what_only_the_newest_protocol_says_of_an_answer_is_pinned(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ERA", "new")
+    project.write("pyproject.toml", f'[tool.pytest.ini_options]\nmcp_server = "{sys.executable} {RAW}"\n')
+    assert project.update()[0] == 0
+    for fault, messages in OF_THE_NEWEST.items():
+        monkeypatch.setenv("FAULT", fault)
+        output = project.fail("-k", "text")
+        assert all(one in output for one in messages), output
+
+
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.soak)])
 def test_faults_in_another_world_are_named_where_goldens_have_moved(step: int, raw: Project) -> None:
     (raw.root / "golden").rename(raw.root / "contract")
@@ -132,7 +158,9 @@ def test_a_part_of_a_text_can_be_volatile(raw: Project, monkeypatch: pytest.Monk
     assert 'contents[0].lines[1]: golden: "created at <differs>"; server: "more"' in raw.fail("-k", "text")
 
 
-@pytest.mark.parametrize("fault", ["fails", "is a page", "is no JSON", "redirects elsewhere", "wants a login"])
+@pytest.mark.parametrize(
+    "fault", ["fails", "is a page", "is no JSON", "redirects elsewhere", "wants a login", "ends the session"]
+)
 def test_what_a_proxy_answers_is_not_pinned(fault: str, project: Project) -> None:
     with serve_raw(fault, "resources/read") as url:
         project.write("pyproject.toml", f'[tool.pytest.ini_options]\nmcp_server = "{url}"\n')
@@ -238,3 +266,41 @@ def test_names_are_made_once_for_all_cases(raw: Project, monkeypatch: pytest.Mon
     monkeypatch.setattr("mcp_parity.plugin.Names", make)
     status, output = raw.run()
     assert (status, make.call_count) == (0, 1), output
+
+
+def test_a_prompt_that_changes_is_declared_or_refused(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "greets with a clock")
+    status, output = raw.update("-k", "lists")
+    line = '"prompts/greet messages[].content.text",'
+    assert (status, line in output) == (1, True), output
+    raw.set(f"mcp_volatile = [{line}]")
+    for run in (raw.update, raw.run):
+        status, output = run("-k", "lists or configuration or golden_has")
+        assert status == 0, output
+    monkeypatch.setenv("FAULT", "has no prompt")
+    assert raw.update("-k", "lists or golden_has")[0] == 0
+    assert "golden/prompts/greet.json" not in raw.files
+
+
+def test_goldens_of_an_earlier_version_pass(raw: Project) -> None:
+    """They have no prompts, no refusal of an unknown URI and no protocol."""
+    for name in ("prompts/greet", "errors/unknown"):
+        (raw.root / f"golden/{name}.json").unlink()
+    raw.change('  "name": "raw",\n  "protocol": "2025-11-25"\n', '  "name": "raw"\n', "golden/discovery/server.json")
+    status, output = raw.run()
+    assert status == 0, output
+
+
+def test_the_blanks_of_a_text_that_looks_like_json_are_pinned(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "has JSON in its text")
+    assert raw.update("-k", "text")[0] == 0
+    assert raw.golden("data/raw/text")["contents"][0].keys() == {"data", "mime_type"}
+    for fault, line in (
+        ("has JSON with blanks in its text", '"{ \\"a\\": 1 }"'),
+        ("has JSON and a line in its text", '""'),
+    ):
+        monkeypatch.setenv("FAULT", fault)
+        output = raw.fail("-k", "text")
+        assert ("contents[0].lines" in output, f"server: {line}" in output) == (True, True), output
+    assert raw.update("-k", "text")[0] == 0
+    assert raw.golden("data/raw/text")["contents"][0]["lines"] == ['{"a": 1}', ""]

@@ -5,7 +5,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,12 +47,21 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
         raise ContractError(f"{uri}: {len(content.text):,} characters are too many to compare; add it to mcp_exclude")
     shown |= show_text(content.text)
     announced = (content.mime_type or "").partition(";")[0].strip().lower()
-    if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
+    is_json = announced == "application/json" or announced.endswith("+json")
+    if "lines" in shown and is_json:
         try:
             read_json(content.text)
         except ValueError as error:
             raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
+    if "data" in shown and not is_json and content.text not in _write_plainly(shown["data"]):
+        shown["lines"] = content.text.split("\n")  # of a text, clients see each blank
     return shown
+
+
+def _write_plainly(value: Any) -> set[str]:
+    """Return the texts that frameworks write for an object: FastMCP announces it as text/plain."""
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {compact, json.dumps(value), json.dumps(value, ensure_ascii=False)}
 
 
 def show_text(text: str) -> dict[str, Any]:
@@ -103,13 +112,19 @@ class ToolAnswer:
 
     def compare(self, uri: str, contents: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         """Return the contents of resources/read and those of the tool, with only the fields that the tool tells."""
-        found = [{"uri": uri} | one for one in contents], self.contents
+        found = [[{"uri": uri} | one for one in contents], self.contents]
         told = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
+        found = [[_drop_lines(content) for content in side] for side in found]
         one, other = ([_pick(content, told) for content in side] for side in found)
         if len(one) != len(other) or (have_same_items(one, other) and not are_equal(one, other)):
             return [one, other]
         fields = [told | (content.keys() & {"uri", "mime_type"}) for content in self.contents]
         return [list(map(_pick, side, fields)) for side in found]
+
+
+def _drop_lines(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a content without the lines of a text of which the data are known: tools may write them differently."""
+    return {name: value for name, value in content.items() if name != "lines" or "data" not in content}
 
 
 def _pick(content: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -144,14 +159,14 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     if not (isinstance(parts, list) and all(map(_is_content, parts))):
         raise ContractError(f"{uri}: the contents of {tool} are not a list of objects with texts")
     try:
-        attached = [_show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
+        attached = [show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
         shown = [{"mime_type": one.get("mime_type")} | _show_part(one, attached) for one in parts]
     except ValueError as error:
         raise ContractError(f"{uri}: a blob of {tool} is not base64: {error}") from error
     return ToolAnswer(refused=False, message="", contents=shown + attached, body=body)
 
 
-def _show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
+def show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
     """Return a content that the tool gives beside its body. Only an embedded resource tells a URI."""
     if isinstance(block, mcp_types.EmbeddedResource):
         return {"uri": block.resource.uri} | show_content(uri, block.resource)
@@ -193,7 +208,7 @@ def _show_block(uri: str, block: Any, expected: dict[str, Any]) -> dict[str, Any
     if not isinstance(block, Attachment):
         return _show_value(str(getattr(block, "text", "")), expected)
     try:
-        shown = _show_attachment(uri, block)
+        shown = show_attachment(uri, block)
     except ValueError as error:
         raise ContractError(f"{uri}: a blob of the tool is not base64: {error}") from error
     return {name: value for name, value in shown.items() if value is not None or name != "mime_type"}
@@ -254,6 +269,7 @@ class Answer:
         body: the structured content of the tool; None without one.
         refusal: the tool's refusal of an answer that exceeds its `max_bytes`, or the text of a tool without a body.
         other: structured content of the tool that has another form than the contents.
+        cache: how long and for whom a client may keep the answer, if the server says more than "not at all".
     """
 
     uri: str
@@ -262,15 +278,16 @@ class Answer:
     body: dict[str, Any] | None = None
     refusal: dict[str, Any] | None = None
     other: Any = None
+    cache: dict[str, Any] | None = None
 
     def to_golden(self) -> dict[str, Any]:
         golden = {"resource": self.error} if self.contents is None else {"contents": self.contents}
-        of_tool = {"tool": self.refusal, "structured": self.other}
-        return golden | {name: value for name, value in of_tool.items() if value is not None}
+        more = {"tool": self.refusal, "structured": self.other, "cache": self.cache}
+        return golden | {name: value for name, value in more.items() if value is not None}
 
     def without_tool(self) -> "Answer":
         """Return what resources/read alone answers."""
-        return Answer(self.uri, self.contents, self.error)
+        return Answer(self.uri, self.contents, self.error, cache=self.cache)
 
     def shorten(self, volatile: list[Place]) -> dict[str, Any]:
         """Return what a golden holds, without volatile values, and large contents by shape and hash."""
@@ -295,6 +312,11 @@ class Answer:
         return [f"{self.uri}: the error contains {what}" for what, match in found.items() if match]
 
 
+def has_time(value: Any) -> bool:
+    """Return whether there is a sign of a time in a value, so that it can differ a second later."""
+    return bool(_TIME.search(json.dumps(value, default=str)))
+
+
 def wants_login(text: str) -> bool:
     """Return whether a text says that a login is missing or refused. To name one is not enough."""
     return bool(_LACK.search(text)) and not _EXCEPTION.search(text)
@@ -305,20 +327,41 @@ def find_credentials(text: str) -> list[str]:
     return list(dict.fromkeys(_CREDENTIAL.findall(text)))
 
 
+_UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
+
+
+async def get_prompt(client: AnyClient, name: str) -> dict[str, Any]:
+    """Return what a prompt says without arguments: its description and messages, or its refusal."""
+    request = mcp_types.GetPromptRequest(params=mcp_types.GetPromptRequestParams(name=name))
+    try:
+        found = await client.session.send_request(request, ANSWER)
+    except MCPError as refused:
+        return {"resource": accept_refusal(client, refused)}
+    return {key: found[key] for key in ("description", "messages") if found.get(key) is not None}
+
+
+def accept_refusal(client: AnyClient, refused: MCPError) -> dict[str, Any]:
+    """Return the error of a server. What the client says itself, or a proxy, is raised again."""
+    seen = getattr(client.transport, "last", None)
+    if refused.error.code in (mcp_types.CONNECTION_CLOSED, mcp_types.PARSE_ERROR) or (seen and not seen.is_message):
+        raise refused
+    return refused.error.model_dump(mode="json", exclude_none=True)
+
+
 async def read(client: AnyClient, uri: str) -> Answer:
     # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
     request = mcp_types.ReadResourceRequest(params=mcp_types.ReadResourceRequestParams(uri=uri))
     try:
         found = await client.session.send_request(request, ANSWER)
     except MCPError as refused:
-        seen = getattr(client.transport, "last", None)  # the client says some of it, not the server
-        if refused.error.code in (mcp_types.CONNECTION_CLOSED, mcp_types.PARSE_ERROR) or (seen and not seen.is_message):
-            raise
-        return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
+        return Answer(uri, None, accept_refusal(client, refused))
+    if found.get("resultType", "complete") != "complete":
+        raise ContractError(f"{uri}: the answer is not complete: resultType is {found['resultType']!r}")
+    cache = {name: found[name] for name, default in _UNCACHED.items() if found.get(name, default) != default}
     contents = mcp_types.ReadResourceResult.model_validate(found).contents
     if any({"text", "blob"} <= one.keys() for one in found["contents"]):
         raise ContractError(f"{uri}: a content has both text and blob, of which clients read one or the other")
-    return Answer(uri, [show_content(uri, one) for one in contents], None)
+    return Answer(uri, [show_content(uri, one) for one in contents], None, cache=cache or None)
 
 
 async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) -> Answer:
@@ -355,7 +398,7 @@ def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
         reason = (native.error or {}).get("message")
         raise ContractError(f"{native.uri}: {tool} answers with data, but resources/read refuses: {reason}")
     if reply.body is not None and reply.body.get("error") == "TooLarge":  # the tool's limit is a part of the contract
-        return Answer(native.uri, native.contents, None, reply.body, reply.body)
+        return replace(native, body=reply.body, refusal=reply.body)
     raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {reply.message}")
 
 
@@ -376,19 +419,28 @@ def _propose_part(answer: Answer, path: str) -> str:
     return f" /{found}/" if found else ""
 
 
-async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:
-    """Read a URI again. If there is a sign of a time in `about`, a clock of one second moves before."""
-    if _TIME.search(json.dumps(about, default=str)):
+async def check_stable(
+    client: AnyClient,
+    first: Answer,
+    settings: Settings,
+    *,
+    about: Any,
+    ask: Callable[[], Awaitable[Answer]] | None = None,
+) -> None:
+    """Ask for an answer again. If there is a sign of a time in `about`, a clock of one second moves before."""
+    if has_time(about):
         await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
-    answers = (first.without_tool(), await read(client, first.uri))
+    answers = (first, await ask()) if ask else (first.without_tool(), await read(client, first.uri))
     one, other = [mask(answer.to_golden(), paths) for answer in answers]
     if moved := {found.volatile for found in find_differences(one, other)}:
         raise ContractError(describe_volatile(first.uri, moved, first))
 
 
-def check_listed(answer: Answer) -> None:
-    """Check that a resource that the server lists is known to resources/read."""
+def check_listed(answer: Answer, is_listed: Callable[[], bool]) -> None:
+    """Check that a resource of the inventory is known to resources/read, and else whether the server lists it still."""
     if (answer.error or {}).get("code") == _INVALID_PARAMS:
         message = (answer.error or {}).get("message")
-        raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")
+        if is_listed():
+            raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")
+        raise ContractError(f"{answer.uri}: the inventory has it, but the server neither lists nor knows it: {message}")

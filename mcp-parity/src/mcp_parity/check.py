@@ -1,6 +1,7 @@
 """Checks any server without goldens: whether clients can use what it offers. `mcp-parity check` prints the report."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -10,9 +11,11 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
+from mcp_parity.calls import call_tool, is_harmless
 from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
-from mcp_parity.serving import AnyClient, Unanswered, ask
-from mcp_parity.settings import START, ContractError, Settings
+from mcp_parity.schemas import find_broken_references
+from mcp_parity.serving import AnyClient, Unanswered, ask, disconnect
+from mcp_parity.settings import START, Call, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
 from mcp_parity.values import cut, find_differences, make_visible
 
@@ -24,6 +27,8 @@ READERS = ("get_resource", "read_resource")
 """Tools that read resources: those of this name that take a `uri`, as FastMCP's `ResourcesAsTools` has."""
 MOST_LINES = 14
 MOST_NAMES = 3
+NEWEST = "2026"
+"""The start of the names of protocols that earlier clients do not speak."""
 LARGE = 1_000_000
 LONGEST = 240
 MOST_SAID = 120  # so that the credential is in the line
@@ -56,6 +61,7 @@ class Report:
     tokens: dict[str, int] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
     tool: str = ""
+    called: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -81,6 +87,7 @@ class Checker:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._most = most
+        self._stable: dict[str, Any] = {}
         self.report = Report(settings.server)
 
     def run(self, first: float) -> Report:
@@ -90,6 +97,8 @@ class Checker:
         self._end = time.monotonic() + self._seconds
         if start is not None:
             lists = {name: self._list(name, start.get("capabilities")) for name in LISTS}
+            for found in _judge_lists(lists):
+                self._add(found.level, found.about, found.text)
             tools = {tool["name"]: tool for tool in lists["tools"]}
             inputs = {name: tool["inputSchema"].get("properties") or () for name, tool in tools.items()}
             self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
@@ -98,6 +107,7 @@ class Checker:
                 self.report.tool = ""
             self._read_all({one["uri"]: one for one in lists["resources"]} | self._find_examples(lists))
             self._misspell(lists)
+            self._call_tools(lists["tools"])
         if isinstance(self._server, Command):
             lines = sorted(set(self._server.noise))
             for line in lines[:MOST_NAMES]:
@@ -228,8 +238,52 @@ class Checker:
             return
         again = observed.without_tool()
         other = again.shorten([]) if again.contents is not None else again.to_golden()
-        if moved := sorted({one.volatile for one in find_differences(first.to_golden(), other)}):
-            self._add(WARNING, uri, f"the answer changes between two reads: {', '.join(moved[:MOST_NAMES])}")
+        if not self._warn(uri, "the answer changes between two reads", first.to_golden(), other):
+            self._stable[uri] = other
+
+    def _warn(self, about: str, what: str, one: Any, other: Any) -> bool:
+        """Warn where two answers differ. Return whether they do."""
+        moved = sorted({found.volatile for found in find_differences(one, other)})
+        if moved:
+            self._add(WARNING, about, f"{what}: {', '.join(moved[:MOST_NAMES])}")
+        return bool(moved)
+
+    def _call_tools(self, tools: list[dict[str, Any]]) -> None:
+        """Call what says that it only reads and needs no argument, twice and in both eras, and read what was stable."""
+        harmless = [one for one in tools if is_harmless(one) and not one["inputSchema"].get("required")]
+        calls = [Call(one["name"], {}) for one in harmless if one["name"] != self.report.tool][: self._most]
+        first = {call.tool: self._call(call) for call in calls}
+        self.report.called = [name for name, answer in first.items() if answer]
+        for call in [call for call in calls if first[call.tool]]:
+            answer, again = first[call.tool], self._call(call)
+            if answer and again:
+                self._warn(call.tool, "the answer changes between two calls", answer.to_golden(), again.to_golden())
+        for uri in self._stable if self.report.called else ():
+            now = self._ask(uri, partial(read, uri=uri))
+            if now and list(
+                find_differences(self._stable[uri], now.shorten([]) if now.contents is not None else now.to_golden())
+            ):
+                self._add(
+                    ERROR,
+                    uri,
+                    f"it differs after calls of tools that say that they only read: {', '.join(self.report.called)}",
+                )
+        if self.report.called and self.report.protocol >= NEWEST:
+            disconnect([self._server])
+            self._settings = replace(self._settings, protocol="legacy")
+            for call in calls:
+                answer, again = first[call.tool], self._call(call)
+                if answer and again:
+                    self._warn(
+                        call.tool, "the answer differs in an earlier protocol", answer.to_golden(), again.to_golden()
+                    )
+
+    def _call(self, call: Call) -> Answer | None:
+        answer = self._ask(call.tool, partial(call_tool, call=call))
+        if answer and answer.error is not None:
+            level = LOGIN if wants_login(answer.error_text) else WARNING
+            self._add(level, call.tool, f"it needs no argument, but refuses: {answer.error.get('message')}")
+        return answer
 
     def _misspell(self, lists: dict[str, list[dict[str, Any]]]) -> None:
         """Ask for URIs that the server should not know: no list names them."""
@@ -247,6 +301,38 @@ class Checker:
                 self._add(WARNING, uri, text)
             for leak in answer.find_leaks():
                 self._add(WARNING, uri, leak)
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+", re.DOTALL)
+_TEMPLATE = re.compile(r"([^{}]|\{[+#./;?&]?[\w.%-]+(\*|:\d+)?(,[\w.%-]+(\*|:\d+)?)*\})*", re.DOTALL)
+
+
+def _judge_tool(tool: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what hosts refuse of a tool. Many refuse the whole list for one."""
+    name = tool["name"]
+    if not _NAME.fullmatch(name):
+        text = "a tool's name must have 1 to 128 letters, digits, `_`, `-` and `.`"
+        yield ERROR, f"{text}; this one has {len(name)}: {name!r}"
+    elif "." in name:
+        yield WARNING, "many hosts refuse a tool's name with a `.`"
+    for key in ("inputSchema", "outputSchema"):
+        for reference in find_broken_references(tool.get(key) or {}):
+            yield ERROR, f"{key} refers to {reference}, which it does not have"
+
+
+def _judge_lists(lists: dict[str, list[dict[str, Any]]]) -> Iterator[Finding]:
+    """Yield what hosts refuse of the lists."""
+    for tool in lists["tools"]:
+        yield from (Finding(level, tool["name"] or "tools", text) for level, text in _judge_tool(tool))
+    for one in lists["resources"]:
+        if not _URI.fullmatch(one["uri"]):
+            yield Finding(ERROR, one["uri"] or "resources", f"{one['uri']!r} is no URI: it has no scheme")
+    for one in lists["resource-templates"]:
+        if not _TEMPLATE.fullmatch(one["uriTemplate"]):
+            yield Finding(ERROR, one["uriTemplate"], "the template is malformed: see RFC 6570")
+        elif not _URI.fullmatch(one["uriTemplate"]):
+            yield Finding(WARNING, one["uriTemplate"], "the template has no scheme, so that its URIs are none")
 
 
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -302,6 +388,9 @@ def _headline(report: Report) -> Iterator[str]:
         yield f"  costs    about {sum(report.tokens.values()):,} tokens for the lists ({costs})"
     if report.pages:
         yield "  pages    " + ", ".join(f"{name} {count}" for name, count in report.pages.items())
+    if total := report.counts.get("tools"):
+        rest = "; the others need arguments, or do not say that they only read" if len(report.called) < total else ""
+        yield f"  called   {len(report.called)} of {_count(total, 'tools')} twice{rest}"
     if report.read:
         tool = f", and with the tool {report.tool}" if report.tool else ""
         yield f"  read     {_count(len(report.read), 'resources')} twice{tool}"
@@ -331,6 +420,13 @@ def _merge(findings: list[Finding]) -> list[tuple[str, str, str]]:
 def _plain(text: str) -> str:
     """Return a text as one line of what a terminal can show."""
     return cut(make_visible(text), LONGEST)
+
+
+def write_badge(report: Report) -> str:
+    """Return the JSON for the endpoint badge of shields.io."""
+    color = ("brightgreen", "red", "lightgrey", "orange")[report.status]
+    message = _verdict(report).rstrip(".").replace("Nothing is wrong", "passing")
+    return json.dumps({"schemaVersion": 1, "label": "mcp-parity", "message": message, "color": color}) + "\n"
 
 
 def write_page(report: Report) -> str:

@@ -19,10 +19,12 @@ from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
 from mcp_parity import listing
-from mcp_parity.answers import Answer, check_listed, check_stable, observe
-from mcp_parity.serving import AnyClient, converse
-from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings, parse_rows
-from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
+from mcp_parity.answers import Answer, check_listed, check_stable, describe_volatile, get_prompt, observe
+from mcp_parity.calls import call_tool, parse_calls
+from mcp_parity.comparison import use_one_form
+from mcp_parity.serving import AnyClient, converse, disconnect, load_server
+from mcp_parity.settings import COLUMNS, DIRECTORIES, Call, ContractError, Entry, Names, Row, Settings, parse_rows
+from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask, mask
 
 
 class GoldenExtension(JSONSnapshotExtension):
@@ -101,7 +103,12 @@ def find_goldens(settings: Settings) -> set[str]:
     return {path.as_posix() for path in found if path.parts[0] in DIRECTORIES}
 
 
+Kind = Callable[[str, str], str]
+"""How goldens of a kind are named: by a subject and a world."""
 UPDATE = "run pytest --snapshot-update, and read what it writes"
+
+
+LISTED = {name: listing.LISTS[name].key for name in ("resources", "resource-templates")}
 
 
 class ContractWarning(UserWarning):
@@ -139,73 +146,116 @@ class Check:
             raise ContractError(f"{row['uri']}: no example is known. {advice}\n    {line}")
 
         async def ask(client: AnyClient) -> Answer:
-            found = await observe(client, uri, self.settings, await self._find_tool(client))
-            if self.update and not self._is_pinned(found):
-                await check_stable(client, found, self.settings, about=found.to_golden())
+            if row["type"] == "call":
+                found = await self._call(client, row)
+            else:
+                found = await observe(client, uri, self.settings, await self._find_tool(client))
+            if self.update and not self._is_pinned(found, row):
+                await self._check_stable(client, row, found, about=found.to_golden())
             return found
 
         answer = converse(self.server, self.settings, ask, uri)
         for leak in answer.find_leaks():
             warnings.warn(leak, ContractWarning, stacklevel=2)
         if row["type"] == "resource" and (own or not self.world):
-            check_listed(answer)
-        kinds = [self.names.data, self.names.error]
-        kind, other = kinds if answer.contents is not None else reversed(kinds)
-        value = self._serialize(answer)
+            check_listed(answer, partial(self._lists, uri))
+        kind, other = self._find_kinds(answer, row)
+        value = self._serialize(answer, row)
         try:
             self._compare(uri, value, kind, other)
         except ContractError:
             if not self.update:
                 golden = read_golden(self.settings, kind(uri, self.world)) or read_golden(self.settings, kind(uri, ""))
                 about = [found.other for found in find_differences(golden, value) if found.other is not MISSING]
-                again = partial(check_stable, first=answer, settings=self.settings, about=about)
+                again = partial(self._check_stable, row=row, first=answer, about=about)
                 converse(self.server, self.settings, again, uri)
             raise
 
-    def _serialize(self, answer: Answer) -> Any:
-        """Return what a golden holds of the answer."""
-        volatile = self.settings.volatile_paths(answer.uri)
-        return serialize(self.to_golden(answer) if self.to_golden else answer.shorten(volatile))
+    def _lists(self, uri: str) -> bool:
+        listed = converse(self.server, self.settings, lambda client: listing.get_list(client, "resources"), "resources")
+        return any(one["uri"] == uri for one in listed)
 
-    def _is_pinned(self, answer: Answer) -> bool:
+    async def _call(self, client: AnyClient, row: Row) -> Answer:
+        if not any(tool["name"] == row["name"] for tool in await listing.get_list(client, "tools")):
+            raise ContractError(f"mcp_calls: {row['name']}: the server has no such tool")
+        return await call_tool(client, Call(row["name"], json.loads(row["arguments"])))
+
+    async def _check_stable(self, client: AnyClient, row: Row, first: Answer, about: Any) -> None:
+        ask = partial(self._call, client, row) if row["type"] == "call" else None
+        await check_stable(client, first, self.settings, about=about, ask=ask)
+
+    def _find_kinds(self, answer: Answer, row: Row) -> tuple[Kind, Kind | None]:
+        """Return how the golden of the answer is named, and one that it replaces."""
+        if row["type"] == "call":
+            return self.names.asked, None
+        if answer.contents is not None:
+            return self.names.data, self.names.error
+        return self.names.error, self.names.data
+
+    def _serialize(self, answer: Answer, row: Row) -> Any:
+        """Return what a golden holds of the answer."""
+        if self.to_golden and row["type"] != "call":
+            return serialize(self.to_golden(answer))
+        return serialize(answer.shorten(self.settings.volatile_paths(answer.uri)))
+
+    def _is_pinned(self, answer: Answer, row: Row) -> bool:
         """Return whether a golden has the answer already, so that it was read before."""
-        kind = self.names.data if answer.contents is not None else self.names.error
+        kind, _ = self._find_kinds(answer, row)
         goldens = (read_golden(self.settings, kind(answer.uri, world)) for world in (self.world, ""))
         try:
-            return self.to_golden is None and any(are_equal(self._serialize(answer), one) for one in goldens)
+            return self.to_golden is None and any(are_equal(self._serialize(answer, row), one) for one in goldens)
         except ContractError:  # a golden that is no JSON is written again
             return False
 
     def check_lists(self) -> None:
-        """Check that the lists equal the goldens, and that the tool lists the same resources."""
-
-        async def ask(client: AnyClient) -> dict[str, Any]:
-            found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
-            for name in ("resources", "resource-templates"):
-                found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
-            if start := await listing.describe_start(client, self.settings.start):
-                found["server"] = start
-            tool: dict[str, Any] = next(
-                (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
-            )
-            lists = "uri" not in (tool["inputSchema"].get("required") or ())
-            if lists and await self._find_tool(client) == listing.OWN_TOOL:
-                body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
-                found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
-            return found
-
-        found = converse(self.server, self.settings, ask, "lists")
+        """Check that the lists and prompts equal the goldens, and that the tool lists the same resources."""
+        found = converse(self.server, self.settings, self._read_lists, "lists")
         if "get-resource" in found:
             listing.check_discovery(found)
+        pinned = None if self.update else read_golden(self.settings, self.names.listing("server", self.world))
+        if pinned is not None and "protocol" not in pinned:  # an earlier version did not write it
+            found.get("server", {}).pop("protocol", None)
         for name, value in found.items():
-            self._compare(name, serialize(value), self.names.listing, None)
-        if self.world:
+            if "/" in name:
+                self._compare_if_pinned(name, serialize(value), self.names.asked)
+            else:
+                self._compare(name, serialize(value), self.names.listing, None)
+        known = {row["uri"] for row in self.rows}
+        if self.world and any(one[key] not in known for name, key in LISTED.items() for one in found[name]):
             self._check_own_resources()
+
+    async def _read_lists(self, client: AnyClient) -> dict[str, Any]:
+        """Return the lists, what the server says at its start, and what its prompts say, by the names of goldens."""
+        found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
+        for name, key in LISTED.items():
+            found[name] = [one for one in found[name] if not self.settings.excludes(one[key])]
+        if start := await listing.describe_start(client, self.settings.start):
+            found["server"] = start
+        for prompt in found["prompts"]:
+            if not any(one.get("required") for one in prompt.get("arguments") or []):
+                found[f"prompts/{prompt['name']}"] = await self._get_prompt(client, prompt["name"])
+        tool: dict[str, Any] = next(
+            (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
+        )
+        lists = "uri" not in (tool["inputSchema"].get("required") or ())
+        if lists and await self._find_tool(client) == listing.OWN_TOOL:
+            body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
+            found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
+        return found
+
+    async def _get_prompt(self, client: AnyClient, name: str) -> Any:
+        """Return what a prompt without required arguments says. It must say it twice before it is pinned."""
+        volatile = self.settings.volatile_paths(f"prompts/{name}")
+        answers = [mask(await get_prompt(client, name), volatile) for _ in range(2 if self.update else 1)]
+        if moved := {found.volatile for found in find_differences(answers[0], answers[-1])}:
+            raise ContractError(describe_volatile(f"prompts/{name}", moved, Answer(name, None, None)))
+        return answers[0]
 
     def _check_own_resources(self) -> None:
         """Check the answers of what this world lists and the home world does not: it is in no row of the inventory."""
         known = {row["uri"] for row in self.rows}
         rows = [row for row in listing.select_resources(self._list_rows()) if row["uri"] not in known]
+        rows = [row for row in rows if not self.settings.excludes(row["uri"])]
         for row in rows:
             if row["type"] != "resource" and row["uri"] not in self.settings.examples:
                 about = f"{row['uri']} is listed only in {self.world}"
@@ -220,17 +270,15 @@ class Check:
 
     def _name_own(self, world: str) -> set[str]:
         """Return the names of goldens of what only another world lists, as its lists in the goldens say."""
-        lists = {
-            key: read_golden(self.settings, self.names.listing(key, world)) or []
-            for key in ("resources", "resource-templates")
-        }
-        listed = [one[listing.LISTS[key].key] for key, entries in lists.items() for one in entries]
+        lists = {key: read_golden(self.settings, self.names.listing(name, world)) or [] for name, key in LISTED.items()}
+        listed = [one[key] for key, entries in lists.items() for one in entries]
         known = {row["uri"] for row in self.rows}
         own = [self.settings.examples.get(uri, uri) for uri in listed if uri not in known]
         return self._name(own).all([world]) if own else set()
 
     def _list_rows(self) -> list[Row]:
-        components = list_live(self.server, self.settings)
+        settings = replace(self.settings, exclude=()) if self.world else self.settings
+        components = list_live(self.server, settings)
         self.change_rows(components=components)
         return [one.row for one in components]
 
@@ -254,7 +302,7 @@ class Check:
         about = json.loads(json.dumps(refusal).replace(json.dumps(answers[0].uri)[1:-1], "<uri>"))
         self._compare_if_pinned("unknown", serialize(about), self.names.other)
 
-    def _compare_if_pinned(self, subject: str, value: Any, kind: Callable[[str, str], str]) -> None:
+    def _compare_if_pinned(self, subject: str, value: Any, kind: Kind) -> None:
         """Compare with a golden that an earlier version did not write: the next update does."""
         if self.update or any(self._path(kind(subject, world)).exists() for world in (self.world, "")):
             self._compare(subject, value, kind, None)
@@ -283,6 +331,10 @@ class Check:
     def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
         named = self.names.all(self.worlds).union(*(self._name_own(world) for world in self.worlds if world))
+        lists = (read_golden(self.settings, self.names.listing("prompts", world)) or [] for world in self.worlds)
+        asked = {f"prompts/{one['name']}" for entries in lists for one in entries}
+        asked |= {call.subject for call in parse_calls(self.settings, list_tools(self.settings, live=False))}
+        named |= {self.names.asked(name, world) for name in asked for world in self.worlds}
         found = find_goldens(self.settings) - named
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
@@ -302,9 +354,13 @@ class Check:
         unused += [f"mcp_other_goldens: {one}: no such golden" for one in others if not match(goldens, one)]
         for one in self.settings.volatile:
             found = [row["example_uri"] for row in self.rows if fnmatchcase(row["example_uri"], one.pattern)]
-            if not found:
+            names = [self.names.data(uri, "") for uri in found]
+            names += [
+                name for name in goldens if name.startswith(("prompts/", "calls/")) and fnmatchcase(name, one.pattern)
+            ]
+            if not names:
                 unused.append(f"mcp_volatile: {one}: no such resource")
-            elif not any(has_mask(read_golden(self.settings, self.names.data(uri, "")), one.where) for uri in found):
+            elif not any(has_mask(read_golden(self.settings, name), one.where) for name in names):
                 unused.append(f"mcp_volatile: {one}: no golden has such a path")
         if unused:
             raise ContractError("\n".join(["lines of the configuration that apply to nothing:", *sorted(unused)]))
@@ -318,9 +374,7 @@ class Check:
         takes_uri = self.settings.tool or "uri" in (tools.get(wanted, {}).get("properties") or ())
         return wanted if takes_uri else ""
 
-    def _compare(
-        self, subject: str, value: Any, kind: Callable[[str, str], str], other: Callable[[str, str], str] | None
-    ) -> None:
+    def _compare(self, subject: str, value: Any, kind: Kind, other: Kind | None) -> None:
         """Compare with the golden of the world. An answer that equals that of the home world has no other golden."""
         name, stale = kind(subject, self.world), other(subject, self.world) if other else None
         own = [one for one in (name, stale) if one is not None and self._path(one).exists()]
@@ -344,7 +398,7 @@ class Check:
             )
         self._explain(subject, name, kind, value, matches=matches)
 
-    def _explain(self, subject: str, name: str, kind: Callable[[str, str], str], value: Any, *, matches: bool) -> None:
+    def _explain(self, subject: str, name: str, kind: Kind, value: Any, *, matches: bool) -> None:
         about, shown = self._about(subject), self._show(name)
         golden = read_golden(self.settings, name)
         if golden is None and self.world:
@@ -354,7 +408,8 @@ class Check:
             raise ContractError(
                 f"{self._about(subject)}: there is no {self._show(name)}: {UPDATE}\n  {describe_answer(value)}"
             )
-        differences = list(find_differences(golden, value, subject if isinstance(value, list) else ""))
+        forms = use_one_form(golden, value)
+        differences = list(find_differences(*forms, subject if isinstance(value, list) else ""))
         if isinstance(value, list) and isinstance(golden, list):
             differences = [name_entry(one, subject, golden, value) for one in differences]
         if differences:
@@ -379,6 +434,16 @@ class Check:
 
 def list_live(server: Any, settings: Settings) -> list[listing.Component]:
     return converse(server, settings, lambda client: listing.list_components(client, settings, server), "the inventory")
+
+
+def list_tools(settings: Settings, *, live: bool) -> list[Entry]:
+    """Return the tools that the server lists, or else those of the golden."""
+    if live and settings.server:
+        server = load_server(settings)
+        tools = converse(server, settings, lambda client: listing.get_list(client, "tools"), "tools")
+        disconnect([server])
+        return tools
+    return read_golden(settings, "discovery/tools") or []
 
 
 def describe_answer(golden: Any) -> str:

@@ -52,22 +52,34 @@ def main(given: list[str] | None = None) -> int:
     diff.add_argument("--inventory", default="", help="the inventory; default: as each revision says")
     diff.add_argument("--changelog", default="CHANGELOG.md", help="the file that announces breaking changes")
     diff.add_argument("--first", action="store_true", help="the change introduces the contract: the base has none")
+    diff.add_argument("--start", default="", help="start the server of both revisions with a command: needs no goldens")
+    diff.add_argument("--build", default="true", help="a command of the shell that runs before --start")
+    diff.add_argument("--example", action="append", default=[], help="with --start: 'template = URI'")
     check = _add_check(commands)
     arguments = parser.parse_args(given)
     if arguments.command == "check":
         return _check(check, arguments)
+    return _diff(diff, arguments)
+
+
+def _diff(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     try:
         places = Places(arguments.golden, arguments.inventory, arguments.changelog)
         name, commit = (
             (arguments.base, arguments.base) if arguments.exact else find_merge_base(arguments.base, arguments.head)
         )
-        base, head = read_revision(name, places, commit), read_revision(arguments.head, places)
-        text, page, status = compare(base, head, first=arguments.first)
+        pair = [read_revision(name, places, commit), read_revision(arguments.head, places)]
+        if arguments.start:
+            from mcp_parity.recording import record_revisions  # noqa: PLC0415 - only this needs FastMCP
+
+            settings = Settings(Path.cwd(), arguments.start, examples=dict(map(parse_example, arguments.example)))
+            pair = record_revisions(pair, settings, arguments.build)
+        text, page, status = compare(*pair, first=arguments.first)
         if arguments.html:
             arguments.html.write_text(page, encoding="utf-8")
         _print(text)
-    except (Unreadable, OSError) as problem:
-        diff.error(str(problem))
+    except (Unreadable, ContractError, OSError) as problem:
+        parser.error(str(problem))
     return status
 
 
@@ -101,6 +113,7 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
         check.add_argument(f"--{name}", type=type(default), help=f"{words}; default: {default:,}{more}")
     check.add_argument("--json", action="store_true", help="print all that was found as JSON")
     check.add_argument("--html", type=Path, help="also write a page")
+    check.add_argument("--badge", type=Path, help="also write the JSON of a badge, for the endpoint of shields.io")
     check.add_argument(
         "server", nargs=argparse.REMAINDER, help="a command with its arguments, a URL, or module:attribute"
     )
@@ -109,7 +122,7 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     # only `check` needs FastMCP: `diff` runs where nothing is installed
-    from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415 - as the line above says
+    from mcp_parity.check import Checker, write_badge, write_page, write_text  # noqa: PLC0415 - as the line above says
     from mcp_parity.serving import disconnect, load_server  # noqa: PLC0415 - as above
     from mcp_parity.transports import Command, Remote  # noqa: PLC0415 - as above
 
@@ -124,8 +137,10 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
         if not least <= getattr(arguments, name) <= MOST:
             parser.error(f"--{name} must be from {least} to {MOST:,}")
     try:
-        if arguments.html:
-            arguments.html.touch()  # before a check that takes long
+        files = {arguments.html: write_page, arguments.badge: write_badge}
+        files = {path: write for path, write in files.items() if path}
+        for path in files:
+            path.touch()  # before a check that takes long
         headers = dict(map(_parse_header, arguments.header))
         token = arguments.token or os.environ.get("MCP_TOKEN", "")
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
@@ -147,8 +162,8 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
                 server.errors = errors
             report = Checker(server, settings, arguments.timeout, arguments.most).run(first)
             disconnect([server])
-        if arguments.html:
-            arguments.html.write_text(write_page(report), encoding="utf-8")
+        for path, write in files.items():
+            path.write_text(write(report), encoding="utf-8")
         _print(report.to_json() if arguments.json else write_text(report))
     except (ContractError, OSError) as problem:
         parser.error(str(problem))

@@ -194,6 +194,8 @@ def compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str
         yield name, "prompts/list", _prompt_changes(prompts[0][name], prompts[1][name])
     for name in sorted(base.others.keys() | head.others.keys()):
         directory, _, golden = name.rpartition("/")
+        if directory.startswith("calls"):
+            directory, _, golden = name.removeprefix("calls/").partition("/")  # the changelog names the tool
         changes = component_changes if directory == "discovery" else _answer_changes
         yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, changes)
     for world in sorted((base.worlds ^ head.worlds) - {HOME}):  # clients see no difference
@@ -224,7 +226,12 @@ def _compare(before: Any, after: Any, words: Words, changes: FindChanges = compo
 
 
 def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
-    was, now = (_documents(golden) for golden in _in_one_form(before, after))
+    scopes = [((one.get("cache") or {}) if isinstance(one, dict) else {}).get("cacheScope") for one in (before, after)]
+    if scopes[1] == "public" != scopes[0]:
+        yield Change(
+            Kind.BREAKING, code("cache.cacheScope"), "is now public: a proxy may give the answer to other users"
+        )
+    was, now = (_documents(golden) for golden in use_one_form(before, after))
     if "error" not in was[0] and "error" in now[0]:
         yield Change(Kind.BREAKING, "the answer", f"changed from data to the error {code(str(now[0]['error']))}")
     elif "error" in was[0] and "error" not in now[0]:
@@ -234,17 +241,23 @@ def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
             yield from document_changes(one, other)
 
 
-def _in_one_form(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return two answers with each content by its shape and hash if one of them is too large to be pinned in full."""
+def use_one_form(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return two answers with each content in one form, if one of them has more or less of it.
+
+    Both have shape and hash if one is too large to be pinned in full, and both have lines if one has them beside data.
+    """
     found = [golden.get(CONTENTS) if isinstance(golden, dict) else None for golden in (before, after)]
     pairs = [contents if isinstance(contents, list) else [] for contents in found]
-    large = [any("large" in content for content in contents) for contents in zip(*pairs, strict=False)]
-    if not any(large):
+    forms = [list(contents) for contents in pairs]
+    for at, both in enumerate(zip(*pairs, strict=False)):
+        if not all(isinstance(one, dict) for one in both):
+            continue
+        if any("large" in one for one in both):
+            forms[0][at], forms[1][at] = map(summarize, both)
+        elif any("lines" in one for one in both) and all("data" in one for one in both):
+            forms[0][at], forms[1][at] = ({"lines": [to_text(one["data"])]} | one for one in both)
+    if forms == pairs:
         return before, after
-    forms = [
-        [summarize(one) if at < len(large) and large[at] else one for at, one in enumerate(contents)]
-        for contents in pairs
-    ]
     return before | {CONTENTS: forms[0]}, after | {CONTENTS: forms[1]}
 
 

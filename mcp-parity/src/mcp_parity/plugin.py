@@ -1,5 +1,6 @@
 """The pytest plugin: the configuration, the cases and the fixtures."""
 
+import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from mcp_parity.settings import (
     PAUSE,
     START,
     UI,
+    Call,
     ContractError,
     Names,
     Row,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from mcp_parity.listing import Component
 
 INVENTORY = "test_the_inventory_is_what_the_server_lists"
+LEFTOVERS = "test_every_golden_has_a_case"
 EVERY_WORLD = ("test_both_surfaces_give_the_answer_of_the_golden", "test_the_lists_are_those_of_the_goldens")
 # Every pytest run in the environment loads this module, so functions import what only a contract needs.
 # ruff: noqa: PLC0415
@@ -43,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("mcp_server", "the server: module:attribute (or a function that creates it), a command or a URL")
     parser.addini("mcp_tool", "the tool that reads resources; by default get_resource if the server has it")
     parser.addini("mcp_examples", "a URI for each template: template = URI", type="linelist", default=[])
+    parser.addini("mcp_calls", 'calls of tools: tool {"argument": "value"}, or `examples`', type="linelist", default=[])
     parser.addini("mcp_volatile", "values that differ: URI path, or URI path /part/", type="linelist", default=[])
     parser.addini("mcp_exclude", "patterns of URIs without a contract", type="linelist", default=[UI])
     parser.addini("mcp_golden", "the directory of the goldens", default="golden")
@@ -80,7 +84,9 @@ def _read_settings(config: pytest.Config) -> Settings:
     golden = config.rootpath / config.getini("mcp_golden")
     inventory = config.getini("mcp_inventory")
     given = {name: config.getini(f"mcp_{name}") for name in ("server", "tool", "protocol")}
-    given |= {name: tuple(config.getini(f"mcp_{name}")) for name in ("columns", "exclude", "start")}
+    given |= {name: tuple(config.getini(f"mcp_{name}")) for name in ("calls", "columns", "exclude", "start")}
+    for line in given["calls"]:
+        Call.parse(line)
     given["examples"] = dict(map(parse_example, config.getini("mcp_examples")))
     given["volatile"] = tuple(map(parse_volatile, config.getini("mcp_volatile")))
     given |= {name: float(config.getini(f"mcp_{name}")) for name in ("pause", "timeout")}
@@ -122,14 +128,33 @@ def _find_cases(config: pytest.Config) -> list[Row] | list[str]:
     if _updates(config) and hasattr(config, "workerinput"):
         return [_UNDER_XDIST]
     try:
-        rows = _list_live(config) if _updates(config) and settings.server else select_resources(read_rows(settings))
+        lives = _updates(config) and settings.server
+        rows = _list_live(config) if lives else select_resources(read_rows(settings))
+        calls = _find_call_rows(config)
     except ContractError as error:
         return [str(error)]
     config.stash[_rows], config.stash[_names] = rows, _name(rows)
+    rows = rows + calls
     if rows or settings.inventory.exists() or (_updates(config) and settings.server):
         return rows  # without resources, pytest skips the test
     again = "again" if _updates(config) else "and read the goldens"
     return [f"there was no {settings.show(settings.inventory)}: run pytest --snapshot-update {again}"]
+
+
+def _find_call_rows(config: pytest.Config) -> list[Row]:
+    """Return a row for each call of a tool. The golden of the lists has the examples of the schemas."""
+    settings = config.stash[_settings]
+    if not settings.calls:
+        return []
+    from mcp_parity.calls import parse_calls
+    from mcp_parity.checking import list_tools
+
+    calls = parse_calls(settings, list_tools(settings, live=_updates(config)))
+    rows = ((one.subject, one.tool, json.dumps(one.arguments)) for one in calls)
+    return [
+        {"type": "call", "uri": subject, "example_uri": subject, "name": tool, "arguments": arguments}
+        for subject, tool, arguments in rows
+    ]
 
 
 def _name(rows: list[Row]) -> Names:
@@ -159,7 +184,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=needless)
         items[:] = [item for item in items if item not in needless]
     if _updates(config):
-        items.sort(key=lambda item: (item in away, getattr(item, "originalname", "") != INVENTORY))
+        names = {item: getattr(item, "originalname", "") for item in items}  # what has no case, the lists say
+        items.sort(key=lambda item: (names[item] == LEFTOVERS, item in away, names[item] != INVENTORY))
 
 
 def _is_away(config: pytest.Config, item: pytest.Function) -> bool:

@@ -4,11 +4,13 @@ import io
 import json
 import posixpath
 import subprocess
+import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from configparser import ConfigParser, Error
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcp_parity.settings import Names, parse_rows
@@ -154,6 +156,26 @@ def read_revision(name: str, given: Places, commit: str = "") -> Revision:
     found = {} if given.golden and given.rows else _read_files(tree, paths, name)
     places = find_places({path: found[path] for path in paths if path in found}, given, name)
     return Revision(name, _read_files(tree, [places.golden, places.rows, places.changelog], name), places, tree)
+
+
+@contextmanager
+def check_out(revision: Revision, build: str) -> Iterator[Path]:
+    """Check out a revision in a temporary folder, build it there, and yield this directory in it."""
+    with tempfile.TemporaryDirectory(prefix="mcp-parity-") as folder:
+        tree, about = str(Path(folder, "tree")), revision.name
+        prefix = _git("rev-parse", "--show-prefix", about=about).decode(errors="replace").rstrip("\n")
+        _git("worktree", "add", "--quiet", "--detach", tree, revision.commit, about=about)
+        try:
+            here = Path(tree, prefix)
+            built = subprocess.run(build, shell=True, cwd=here, capture_output=True, check=False)  # noqa: S602 - the user's command
+            if built.returncode:
+                said = (built.stderr + built.stdout).decode(errors="replace").strip().splitlines() or [
+                    "it says nothing"
+                ]
+                raise Unreadable(f"--build fails at {about} with status {built.returncode}: {said[-1]}")
+            yield here
+        finally:
+            _git("worktree", "remove", "--force", tree, about=about)
 
 
 def _find_commit(revision: str, *, about: str) -> str:

@@ -55,7 +55,7 @@ class _Resolver:
         if not isinstance(schema, dict):
             return schema
         reference = str(schema.get("$ref", ""))
-        target = self._find(reference)
+        target = self.find(reference)
         if isinstance(target, dict) and self.parts <= MOST_PARTS:
             if reference in above:  # it contains itself; the names of definitions may differ
                 return {"$ref": len(above) - above.index(reference)}
@@ -84,7 +84,7 @@ class _Resolver:
             return {one: self.resolve(inner, above) for one, inner in value.items()}
         return self.resolve(value, above)
 
-    def _find(self, reference: str) -> Any:
+    def find(self, reference: str) -> Any:
         found = self.root
         if reference != "#" and not reference.startswith("#/"):  # none, or one to another document
             return None
@@ -94,6 +94,18 @@ class _Resolver:
                 return None
             found = found[name]
         return found
+
+
+def find_broken_references(root: Any) -> list[str]:
+    """Return the references of a schema to definitions that it does not have."""
+    resolver, left, found = _Resolver(root), [root], []
+    while left:
+        one = left.pop()
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        reference = one.get("$ref") if isinstance(one, dict) else None
+        if isinstance(reference, str) and reference.startswith("#/") and resolver.find(reference) is None:
+            found.append(reference)
+    return found
 
 
 def compare_schemas(before: Schema, after: Schema, direction: Direction) -> Iterator[Change]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fastmcp import Client
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from mcp_parity.settings import ContractError, Settings
 from mcp_parity.transports import Command, Remote, describe_transport
@@ -25,6 +25,7 @@ AnyClient = Client[Any]
 ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _GRACE = 5.0
+_MOST_PLACES = 3
 
 
 class _TimeIsOver(BaseException):
@@ -62,10 +63,23 @@ def _explain(about: str, settings: Settings, failed: str = "", server: Any = Non
         raise Unanswered(f"{late}{describe_transport(server)}") from end
     except ContractError:
         raise
+    except ValidationError as error:
+        raise Unanswered(f"{about}: the answer is malformed: {_describe_form(error)}") from error
     except (Exception, SystemExit) as error:
         said = str(error).partition("\n")[0] if isinstance(server, Remote) else error  # more is of no use
         shown = f"{about}: {failed}{type(error).__name__}: {said}"
         raise Unanswered(f"{shown}{describe_transport(server)}") from error
+
+
+def _describe_form(error: ValidationError) -> str:
+    """Return where an answer has another form than the protocol wants, with the name of the entry if it tells one."""
+    lines = []
+    for one in error.errors(include_url=False)[:_MOST_PLACES]:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]).removeprefix(".")
+        entry = one["input"] if isinstance(one["input"], dict) else {}
+        named = entry.get("name") or entry.get("uri")
+        lines.append(f"{path}{f' ({named})' if named else ''}: {one['msg']}")
+    return "; ".join(lines)
 
 
 def _limit(work: Callable[[], T], seconds: float) -> T:
@@ -112,15 +126,18 @@ def _create(named: str, timeout: float) -> Any:
 
 def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
     """Return the result of a talk with the server, or raise Unanswered. A connection to a process stays open."""
-    try:
-        with _explain(about, settings, "no answer: ", server):
-            return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
-    except Unanswered:
-        if isinstance(server, Command):
-            server.kill()
-        if isinstance(server, Command | Remote):
-            disconnect([server])
-        raise
+    for attempt in range(2):
+        try:
+            with _explain(about, settings, "no answer: ", server):
+                return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
+        except Unanswered:
+            if isinstance(server, Command):
+                server.kill()
+            if isinstance(server, Command | Remote):
+                disconnect([server])
+            if attempt or not (isinstance(server, Remote) and server.last.lost_session):
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def converse(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:

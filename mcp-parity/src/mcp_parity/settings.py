@@ -3,22 +3,25 @@
 import csv
 import hashlib
 import io
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from mcp_parity.values import Place
 
-START = ("name", "title", "instructions", "capabilities")
+START = ("name", "title", "instructions", "capabilities", "protocol")
 UI = "ui://*"
 PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
 
 Row = dict[str, str]
+Entry = dict[str, Any]
 
 
 class ContractError(Exception):
@@ -36,6 +39,38 @@ class Volatile(NamedTuple):
         return f"{self.pattern} {self.where.path}{part}"
 
 
+class Call(NamedTuple):
+    """A call of a tool."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+    @property
+    def subject(self) -> str:
+        """The name by which messages, goldens and `mcp_volatile` name it: `calls/search/q=x`."""
+        words = "&".join(f"{name}={_write_argument(value)}" for name, value in self.arguments.items())
+        return "/".join(filter(None, ["calls", self.tool, words]))
+
+    @classmethod
+    def parse(cls, line: str) -> "Call":
+        """Parse a line of the form `tool {"argument": "value"}`."""
+        tool, _, text = line.strip().partition(" ")
+        try:
+            arguments = json.loads(text) if text.strip() else {}
+        except ValueError as error:
+            raise ContractError(f"mcp_calls: {line!r}: the arguments are not JSON: {error}") from error
+        if not tool or not isinstance(arguments, dict):
+            raise ContractError(f'mcp_calls: {line!r} is not of the form `tool {{"argument": "value"}}`')
+        return cls(tool, arguments)
+
+
+def _write_argument(value: Any) -> str:
+    """Return a text as it is, unless it is the JSON of another value."""
+    with suppress(ValueError):
+        return json.dumps(json.loads(value) and value) if isinstance(value, str) else json.dumps(value)
+    return str(value)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the configuration says; README.md describes each line. `server` is empty if a fixture creates it."""
@@ -50,6 +85,7 @@ class Settings:
     volatile: tuple[Volatile, ...] = ()
     exclude: tuple[str, ...] = (UI,)
     others: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     protocol: str = "auto"
     start: tuple[str, ...] = START
     timeout: float = 60.0
@@ -94,7 +130,7 @@ def parse_rows(text: str) -> tuple[list[Row], bool]:
     return rows, any(None in map(line.get, ("type", "uri", "example_uri")) for line in [header, *rows])
 
 
-DIRECTORIES = ("data", "errors", "discovery")
+DIRECTORIES = ("data", "errors", "discovery", "prompts", "calls")
 LISTINGS = ("resources", "resource-templates", "tools", "prompts", "server", "get-resource")
 _LONGEST_PART = 100
 _PLAIN = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
@@ -125,6 +161,12 @@ class Names:
     def other(self, name: str, world: str) -> str:
         """Return the name of the golden of what belongs to no resource: the refusal of an unknown URI."""
         return f"errors/{name}{_suffix(world)}"
+
+    def asked(self, name: str, world: str) -> str:
+        """Return the name of the golden of what is asked for by a name: `prompts/greet`. Disks can ignore case."""
+        folder, *rest = name.split("/", 2)
+        hashed = "" if name == name.casefold() else f"~{_hash(name)}"
+        return f"{folder}/{'/'.join(map(_part, rest))}{hashed}{_suffix(world)}"
 
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import sys
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ LONGEST_LINE = 128 * 1024 * 1024
 MOST_NOISE = 1_000
 MOST_UNANSWERED = 1_000
 LONGEST_NOISE = 120
+_ASKED = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+"""The requests of servers that need a capability of the client."""
 _SHOWN = 65_536  # bytes in which a message of MCP says that it is one
 _MESSAGES = ("application/json", "text/event-stream")
 _FAILURE = re.compile(r"(?i)error|exception|fatal|failed|cannot|could not|missing|required|invalid|not found|no such")
@@ -54,6 +57,9 @@ class Command(ClientTransport):
         self.noise: list[str] = []
         self._reported = self._earlier_noise = self.unanswered = 0
         self._stopped = False
+        self._asked: set[int | str] = set()
+        self._answered: set[int | str] = set()
+        self._offered: set[str] = set()
 
     @asynccontextmanager
     async def connect_session(
@@ -62,6 +68,7 @@ class Command(ClientTransport):
         options = transport_options or TransportOptions()
         self._reported = self._earlier_noise = len(self.noise)
         self.unanswered, self._stopped = 0, False
+        self._asked, self._answered, self._offered = set(), set(), set()
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -102,6 +109,7 @@ class Command(ClientTransport):
                     return
                 message = self._parse(line)
                 if message is not None:
+                    self._judge(message, line)
                     self.unanswered += isinstance(message.message, JSONRPCRequest)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # what comes after the end
                         await received.send(message)
@@ -118,11 +126,26 @@ class Command(ClientTransport):
             self._note(f"{error}: {line.decode(errors='replace')}")
         return SessionMessage(message)
 
+    def _judge(self, message: SessionMessage, line: bytes) -> None:
+        """Note an answer that belongs to no request, and a request that the client has not offered to answer."""
+        found, shown = message.message, line.decode(errors="replace").rstrip("\r\n")
+        if isinstance(found, JSONRPCRequest):
+            capability = _ASKED.get(found.method)
+            if capability and capability not in self._offered:
+                self._note(f"a request that the client does not offer to answer: {shown}")
+        elif not hasattr(found, "method") and found.id is not None:
+            if found.id in self._answered:
+                self._note(f"an answer to a request that was answered before: {shown}")
+            elif found.id not in self._asked:
+                self._note(f"an answer with an id that no request has: {shown}")
+            self._answered.add(found.id)
+
     async def _write(self, process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
         assert process.stdin  # noqa: S101 - it is a pipe
         try:
             async with sent:
                 async for message in sent:
+                    self._remember(message.message)
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     process.stdin.write(text.encode() + b"\n")
                     await process.stdin.drain()
@@ -130,6 +153,11 @@ class Command(ClientTransport):
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             await _wait_for_end(process)
             await received.aclose()  # the session sees that the connection has ended
+
+    def _remember(self, sent: Any) -> None:
+        if isinstance(sent, JSONRPCRequest):
+            self._asked.add(sent.id)
+            self._offered |= ((sent.params or {}).get("capabilities") or {}).keys()
 
     def _note(self, line: str) -> None:
         self.noise.append(line[:LONGEST_NOISE])
@@ -179,6 +207,8 @@ class Command(ClientTransport):
 
 def advise(line: str) -> str:
     """Return what to do about a line that is no message: a log belongs elsewhere, and a message can be wrong."""
+    if "does not offer to answer" in line:
+        return "ask only what the client's capabilities name"
     return "send valid JSON-RPC 2.0" if re.search(r'"(jsonrpc|result)"', line) else "log to stderr instead"
 
 
@@ -198,6 +228,12 @@ class Exchange:
     size: int = 0
     start: bytes = b""
     ended: bool = False
+    has_session: bool = False
+
+    @property
+    def lost_session(self) -> bool:
+        """Whether the server has ended the session, so that the client must begin another."""
+        return self.has_session and self.status[:3] == "404"
 
     @property
     def wants_login(self) -> bool:
@@ -206,14 +242,15 @@ class Exchange:
 
     @property
     def is_message(self) -> bool:
-        """Whether the server answered with a message of MCP, and does not want a login."""
-        return b'"jsonrpc"' in self.start and not self.wants_login
+        """Whether the server answered with a message of MCP, and wants neither a login nor a new session."""
+        return b'"jsonrpc"' in self.start and not self.wants_login and not self.lost_session
 
     def __str__(self) -> str:
         """Return it as a part of a sentence."""
         if not self.status:
             return "there is no HTTP answer"
-        parts = [f"HTTP {self.status}", self.challenge, self.content_type]
+        ended = "the session has ended" if self.lost_session else ""
+        parts = [f"HTTP {self.status}", self.challenge, ended or self.content_type]
         if self.content_type in _MESSAGES and self.status[0] == "2" and not (self.is_message and self.ended):
             parts.append(f"{self.size:,} bytes{'' if self.ended else ' without an end'}")
             parts[-1] += f": {self.start[:40].decode(errors='replace')!a}" if self.start else ""
@@ -221,21 +258,26 @@ class Exchange:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer. It is no longer than a client can hold."""
+    """The body of an answer, unpacked. It is no longer than a client can hold."""
 
-    def __init__(self, body: Any, exchange: Exchange, most: int) -> None:
+    def __init__(self, body: Any, exchange: Exchange, most: int, *, is_packed: bool) -> None:
         self._body = body
         self._exchange = exchange
         self._most = most
+        self._unpack = zlib.decompressobj(wbits=47) if is_packed else None  # gzip, or deflate with its header
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = self._exchange
-        async for part in self._body:
+        async for packed in self._body:
+            # a few bytes can be gigabytes
+            part = self._unpack.decompress(packed, self._most - seen.size + 1) if self._unpack else packed
             seen.size += len(part)
             seen.start += part[: _SHOWN - len(seen.start)]
             if seen.size > self._most:
                 raise httpx2.StreamError(f"more than {self._most:,} bytes")
             yield part
+        if self._unpack and not self._unpack.eof:
+            raise httpx2.StreamError("the packed answer is not complete")
         seen.ended = True
 
     async def aclose(self) -> None:
@@ -268,7 +310,7 @@ class Remote(StreamableHttpTransport):
             return
         # a login, a notification and an answer to the server are no such request
         if b'"jsonrpc"' in request.content and {"id", "method"} <= json.loads(request.content).keys():
-            request.extensions["seen"] = self.last = Exchange()
+            request.extensions["seen"] = self.last = Exchange(has_session="mcp-session-id" in request.headers)
 
     async def _note(self, response: httpx2.Response) -> None:
         seen = response.request.extensions.get("seen") or Exchange()
@@ -276,9 +318,13 @@ class Remote(StreamableHttpTransport):
         seen.content_type = response.headers.get("content-type", "").partition(";")[0]
         seen.challenge = response.headers.get("www-authenticate", "")
         seen.size, seen.start, seen.ended = 0, b"", False
-        response.stream = _Body(response.stream, seen, self.largest)
-        if encoding := response.headers.get("content-encoding", "").replace("identity", ""):
+        encoding = response.headers.get("content-encoding", "").lower().replace("identity", "")
+        is_packed = encoding in ("gzip", "x-gzip", "deflate")
+        response.stream = _Body(response.stream, seen, self.largest, is_packed=is_packed)
+        if encoding:
             seen.content_type += f" in {encoding}, which was not asked for"
+            del response.headers["content-encoding"]
+        if encoding and not is_packed:
             raise httpx2.StreamError(seen.content_type)
 
 

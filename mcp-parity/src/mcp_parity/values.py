@@ -204,7 +204,7 @@ def summarize(content: dict[str, Any]) -> dict[str, Any]:
     if key is None:
         return content
     text = json.dumps(content[key], ensure_ascii=False, sort_keys=True)
-    rest = {name: value for name, value in content.items() if name != key}
+    rest = {name: value for name, value in content.items() if name not in ("data", "lines")}
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     large = {"characters": len(text), "sha256": digest}
     if key == "lines":

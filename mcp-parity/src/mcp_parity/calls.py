@@ -1,0 +1,65 @@
+"""Calls of tools: which ones, and what they answer, in the form of an answer of a resource."""
+
+import mcp_types
+from mcp.shared.exceptions import MCPError
+
+from mcp_parity.answers import Answer, ToolAnswer, accept_refusal, show_attachment, show_text
+from mcp_parity.serving import AnyClient
+from mcp_parity.settings import Call, ContractError, Entry, Settings
+
+SAME = "as the text"
+
+
+def is_harmless(tool: Entry) -> bool:
+    """Return whether the tool says that it only reads."""
+    return (tool.get("annotations") or {}).get("readOnlyHint") is True
+
+
+def find_calls(tools: list[Entry]) -> list[Call]:
+    """Return the calls that the input schemas of harmless tools give as examples, as a whole or for each argument."""
+    calls = []
+    for tool in filter(is_harmless, tools):
+        schema = tool.get("inputSchema") or {}
+        whole = [one for one in schema.get("examples") or [] if isinstance(one, dict)]
+        first = {
+            name: one["examples"][0]
+            for name, one in (schema.get("properties") or {}).items()
+            if isinstance(one, dict) and isinstance(one.get("examples"), list) and one["examples"]
+        }
+        if not whole and set(schema.get("required") or ()) <= first.keys():
+            whole = [first]
+        calls += [Call(tool["name"], arguments) for arguments in whole]
+    return calls
+
+
+async def call_tool(client: AnyClient, call: Call) -> Answer:
+    """Call a tool. The structured content, if any, must not contradict the text; the client checks its schema."""
+    try:
+        result = await client.call_tool_mcp(call.tool, call.arguments)
+    except MCPError as refused:
+        return Answer(call.subject, None, accept_refusal(client, refused))
+    shown = []
+    for block in result.content:
+        if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent | mcp_types.EmbeddedResource):
+            shown.append(show_attachment(call.subject, block))
+        elif isinstance(block, mcp_types.TextContent):
+            shown.append(show_text(block.text))
+        else:
+            shown.append(block.model_dump(mode="json", by_alias=True, exclude_none=True))
+    texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
+    if result.is_error:
+        return Answer(call.subject, None, {"message": "\n".join(texts)})
+    structured = None
+    if result.structured_content is not None:
+        found = ToolAnswer(False, "", shown, None, texts, result.structured_content)  # noqa: FBT003 - not refused
+        structured = found.check_structured(f"{call.subject}: the text and the structured content") or SAME
+    return Answer(call.subject, shown, None, other=structured)
+
+
+def parse_calls(settings: Settings, tools: list[Entry]) -> list[Call]:
+    """Return the calls of the lines of `mcp_calls`. `examples` stands for those of the schemas."""
+    lines = settings.calls
+    calls = [call for line in lines for call in (find_calls(tools) if line == "examples" else [Call.parse(line)])]
+    if len({call.subject for call in calls}) < len(calls):
+        raise ContractError("mcp_calls: a call occurs twice")
+    return calls
