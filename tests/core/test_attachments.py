@@ -9,8 +9,8 @@ from mcp_types import EmbeddedResource, ImageContent, TextContent
 
 from quilt_mcp.core.answers import Attachment, ServiceResult
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import build_registry, define
-from quilt_mcp.core.surfaces import add_surfaces
+from quilt_mcp.core.registry import define
+from tests.support.toys import toy_manager, toy_server
 
 PICTURE = b"\x89PNG\r\n\x1a\n\xff\0"
 
@@ -36,14 +36,12 @@ def make_manager(**options: Any) -> ResourceManager:
         define("demo://archive", archive, name="Archive", ttl_seconds=9),
         define("demo://plain", plain, name="Plain", ttl_seconds=9),
     ]
-    return ResourceManager(build_registry(rows), **options)
+    return toy_manager(*rows, **options)
 
 
 @pytest.fixture
 def mcp() -> FastMCP:
-    server: FastMCP = FastMCP("demo")
-    add_surfaces(server, make_manager())
-    return server
+    return toy_server(make_manager())
 
 
 async def test_a_picture_is_a_second_content_and_an_image_of_the_tool(mcp: FastMCP) -> None:

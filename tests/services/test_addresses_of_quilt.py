@@ -188,7 +188,7 @@ NO_ADDRESS = [
 
 
 @pytest.mark.parametrize("address", NO_ADDRESS[1:])
-async def test_what_is_no_address_of_quilt_is_an_unknown_uri(address: str, fresh_world: World) -> None:
+async def test_another_text_than_an_address_of_quilt_is_an_unknown_uri(address: str, fresh_world: World) -> None:
     if address:
         assert (await read_error(address)).error == "InvalidURI"
 

@@ -198,7 +198,7 @@ async def test_a_text_is_shown_as_it_is(name: str, fresh_world: World) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0" * 10, b"\xff\xfe\x00a", b"caf\xe9", b"\x80abc", bytes(range(256))])
-async def test_what_is_no_text_in_utf_8_has_only_facts_and_the_reason(content: bytes, fresh_world: World) -> None:
+async def test_bytes_that_are_not_utf_8_have_only_facts_and_the_reason(content: bytes, fresh_world: World) -> None:
     found = await show("data", content)
     assert [part for part in PARTS if found[part] is not None] == []
     assert "none of the forms" in found["not_shown"]
@@ -539,7 +539,7 @@ async def test_pages_of_a_notebook_have_all_cells_once(fresh_world: World) -> No
     "content",
     [b"{}", b"[]", b"no json", b'{"nbformat": 3, "worksheets": []}', b'{"nbformat": 4, "cells": [1]}', b"[" * 100_000],
 )
-async def test_what_is_no_notebook_of_format_4_is_shown_as_text(content: bytes, fresh_world: World) -> None:
+async def test_a_file_other_than_a_notebook_of_format_4_is_shown_as_text(content: bytes, fresh_world: World) -> None:
     found = await show("a.ipynb", content)
     assert found["text"] == content[:PAGE].decode()
     assert found["not_shown"] == "It is no notebook of format 4, so it is shown as text."

@@ -22,6 +22,7 @@ from tests.contract.cases import HOME, read_rows
 from tests.support.answer_pages import FOLDER, AnswerPages
 from tests.support.answer_types import find_answer_type, find_classes
 from tests.support.demo_picture import output_of, picture
+from tests.support.questions import write_tables
 from tests.support.settings_tables import settings_tables
 
 ROOT = Path(__file__).parents[2]
@@ -231,6 +232,7 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     **{path: partial(_show, path) for path in SHOWN},
     "client-links": _client_links,
     "schemes": _schemes,
+    "questions": write_tables,
     "resources": _resources,
     "settings": settings_tables,
     "errors": _errors,

@@ -139,7 +139,7 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     read = _read(caller, bucket, package, asked, place)
     is_fixed = FULL_HASH.fullmatch(revision or "") is not None
     at = _locate(caller, bucket, package, read["hash"], place)
-    file = None if path and path.endswith("/") else read.get("file")
+    file = read.get("file") if path and place and not path.endswith("/") else None
     if file is None and (folder := _find_folder(read, place)):
         rows = [_describe_entry(entry, at) for entry in folder["children"]]
         scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], place)

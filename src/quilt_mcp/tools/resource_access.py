@@ -84,7 +84,8 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
     - quilt: Buckets of the stack, their packages, and search.
 
-      ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}``,
+      ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}``,
+      ``quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}``,
       ``quilt://buckets/{bucket}/objects{?prefix,cursor,limit}``,
       ``quilt://buckets/{bucket}/object{?key,version,cursor,limit}``,
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}``,
