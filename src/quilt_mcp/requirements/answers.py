@@ -54,6 +54,8 @@ class Planned(TypedDict):
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
+    uri: str
+    """The URI of the entity."""
 
 
 class Epic(Planned):
@@ -99,6 +101,8 @@ class AcceptanceCriterion(TypedDict):
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
+    uri: str
+    """The URI of the acceptance criterion."""
 
 
 class RequirementType(TypedDict):
@@ -207,6 +211,8 @@ class Relationship(TypedDict):
     """The reference ID of the other requirement."""
     related_title: str
     """The title of the other requirement."""
+    related_uri: str
+    """The URI of the other requirement."""
 
 
 class RequirementRelationships(Requirement):
@@ -254,6 +260,8 @@ class SearchResult(TypedDict):
     relevance: float
     """The score of the database, to three decimals: higher is better among results with the same `match`. Scores of
     different queries or databases cannot be compared."""
+    uri: str
+    """The URI of the entity."""
 
 
 class SearchPage(TypedDict):
@@ -289,6 +297,8 @@ class BriefEntity(TypedDict):
     """Null for an acceptance criterion, which has none."""
     priority: int | None
     """1 is critical, 2 high, 3 medium, 4 low; null for an acceptance criterion."""
+    uri: str
+    """The URI of the entity."""
 
 
 class TracedEntity(BriefEntity):
@@ -416,6 +426,8 @@ class Project(ProjectName):
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
+    uri: str
+    """The URI of its epics."""
 
 
 class ProjectPage(Counted):
@@ -481,13 +493,14 @@ class Entities(Generic[A_co]):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """What a row starts with, in this order: a column of the table, or the name beside an ID."""
-        return (*(name for name in self.answer.__annotations__ if name not in model.TIMES), *model.TIMES)
+        return (*(name for name in self.answer.__annotations__ if name not in {*model.TIMES, "uri"}), *model.TIMES)
 
     def build(self, row: "AnyRow") -> A_co:
         # by place, because a row takes three times as long to find its values by name
         answer = dict(zip(self.columns, row, strict=False))
         for name in model.TIMES:
             answer[name] = iso(answer[name])
+        answer["uri"] = self.kind.make_uri(answer["reference_id"])
         return cast("A_co", answer)
 
 

@@ -136,6 +136,10 @@ class Kind:
         """The column and JSON key of the parent's ID; None without a parent."""
         return f"{self.parent}_id" if self.parent else None
 
+    def make_uri(self, reference_id: str) -> str:
+        """Return the URI of an entity of this kind."""
+        return f"requirements://{self.segment}/{reference_id}"
+
     @property
     def author_column(self) -> str:
         """The column and JSON key of the ID of the user who created it."""

@@ -253,5 +253,5 @@ def _build(row: AnyRow) -> Change:
         "change": "created" if row.created_at == row.updated_at else "updated",
         "at": iso(row.updated_at),
         "created_by": row.created_by,
-        "uri": f"requirements://{kind.segment}/{row.reference_id}",
+        "uri": kind.make_uri(row.reference_id),
     }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import quote
 
 from sqlalchemy import (
     ColumnElement,
@@ -275,6 +276,7 @@ def build_brief(kind: Kind, row: AnyRow) -> BriefEntity:
         "title": row.title,
         "status": row.status,
         "priority": row.priority,
+        "uri": kind.make_uri(row.reference_id),
     }
 
 
@@ -379,10 +381,7 @@ def read_relationships(
         else:
             totals.append(len(found) if len(found) <= limit else reader.count(related, visible))
     more = max(map(len, rows)) > limit
-    outgoing, incoming = (
-        [cast("Relationship", {**row._asdict(), "created_at": iso(row.created_at)}) for row in found[:limit]]
-        for found in rows
-    )
+    outgoing, incoming = ([cast("Relationship", _build_relationship(row)) for row in found[:limit]] for found in rows)
     return {
         **requirement,
         "source_relationships": outgoing,
@@ -392,6 +391,11 @@ def read_relationships(
         "next_cursor": encode_position(after, totals, tag) if more else None,
         "is_complete": not more and not any(position.after),
     }
+
+
+def _build_relationship(row: AnyRow) -> dict[str, object]:
+    related = REQUIREMENT.make_uri(row.related_reference_id)
+    return {**row._asdict(), "created_at": iso(row.created_at), "related_uri": related}
 
 
 def _list_columns(reader: Reader) -> list[ColumnElement[object]]:
@@ -435,6 +439,7 @@ def _build_project(row: AnyRow) -> Project:
         "epic_count": row.number,
         "created_at": iso(row.created_at),
         "updated_at": iso(row.updated_at),
+        "uri": f"requirements://epics?project={quote(row.id, safe='')}",
     }
 
 

@@ -17,6 +17,7 @@ from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
 from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.model import BY_NAME
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.search_candidates import select_candidates
 from quilt_mcp.requirements.search_existing import select_existing
@@ -130,4 +131,5 @@ def _build_result(hit: AnyRow) -> SearchResult:
         "created_at": iso(hit.created_at),
         "match": _MATCHES[hit.tier],
         "relevance": round(hit.score, 3),
+        "uri": BY_NAME[hit.kind].make_uri(hit.reference_id),
     }

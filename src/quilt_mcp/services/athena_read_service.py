@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
@@ -53,6 +54,7 @@ class DatabaseRow(TypedDict):
         parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
         link_target: for a resource link, the account and the database to which it points; null otherwise.
         federated_source: for a database outside Glue, its connection or identifier; null otherwise.
+        uri: the URI of its tables.
     """
 
     name: str
@@ -63,6 +65,7 @@ class DatabaseRow(TypedDict):
     parameters_truncated: bool
     link_target: str | None
     federated_source: str | None
+    uri: str
 
 
 class DatabasesAnswer(TypedDict):
@@ -395,4 +398,5 @@ def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:
         "parameters_truncated": kept != parameters,
         "link_target": describe_link(database.get("TargetDatabase")),
         "federated_source": federation.get("ConnectionName") or federation.get("Identifier"),
+        "uri": f"athena://databases/{quote(database['Name'], safe='')}/tables",
     }

@@ -66,6 +66,8 @@ class TableRow(TableBase):
     partition_keys: list[str] | None
     """The names of the partition keys, in their order; null for an Iceberg table, because its partitioning is hidden:
     it is in its metadata, and not in Glue; null also for a resource link, for which Glue does not list them."""
+    uri: str
+    """The URI of the table with its columns."""
 
 
 class TablesAnswer(Paged):
@@ -188,7 +190,7 @@ def athena_tables_list(
     )
     return {
         "database": name,
-        "tables": [_table_row(table) for table in page.rows],
+        "tables": [_table_row(table, database) for table in page.rows],
         "count": page.total,
         "count_is_exact": len(tables) <= max_tables,
         "next_cursor": page.next_cursor,
@@ -341,9 +343,13 @@ def _describe(table: "glue.TableTypeDef") -> TableBase:
     }
 
 
-def _table_row(table: "glue.TableTypeDef") -> TableRow:
+def _table_row(table: "glue.TableTypeDef", database: str) -> TableRow:
     keys = _list_partition_keys(table)
-    return {**_describe(table), "partition_keys": None if keys is None else [key["Name"] for key in keys]}
+    return {
+        **_describe(table),
+        "partition_keys": None if keys is None else [key["Name"] for key in keys],
+        "uri": f"athena://databases/{quote(database, safe='')}/tables/{quote(table['Name'], safe='')}",
+    }
 
 
 def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
@@ -151,6 +152,11 @@ class ProbedBucket(NamedTuple):
     named_by: tuple[SourceName, ...] = ()
     region: str | None = None
     error: str | None = None
+
+    @property
+    def uri(self) -> str:
+        """The URI of the caller's rights in the bucket."""
+        return f"permissions://buckets/{quote(self.name, safe='')}/access"
 
 
 class Snapshot(NamedTuple):

@@ -4,6 +4,7 @@ One GraphQL request each, for administrators only.
 """
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
+from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -89,6 +90,13 @@ class Permission(TypedDict):
     """READ or READ_WRITE."""
 
 
+class LinkedPermission(Permission):
+    """The right of a role in one bucket, with the URI of the bucket."""
+
+    uri: str
+    """The URI of the bucket."""
+
+
 class RoleName(TypedDict):
     """A role without its rights."""
 
@@ -136,7 +144,7 @@ class RoleRow(RoleName):
 
     type: str
     policies: list[PolicyRow] | None
-    permissions: list[Permission] | None
+    permissions: list[LinkedPermission] | None
     permission_count: int | None
 
 
@@ -253,9 +261,13 @@ def _role_row(role: Role, bucket: str | None) -> RoleRow:
         **role,
         "type": ROLE_KINDS.get(role["type"], role["type"]),
         "policies": role.get("policies"),
-        "permissions": None if rights is None else rights[:MAX_PERMISSIONS],
+        "permissions": None if rights is None else [_link(right) for right in rights[:MAX_PERMISSIONS]],
         "permission_count": None if rights is None else len(rights),
     }
+
+
+def _link(right: Permission) -> LinkedPermission:
+    return {**right, "uri": f"quilt://buckets/{quote(right['bucket'], safe='')}"}
 
 
 def get_permissions(role: Role) -> list[Permission]:

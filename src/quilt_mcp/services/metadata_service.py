@@ -151,6 +151,7 @@ class TemplateSummary(TypedDict):
         data_type: the value of its field `data_type`; empty if it has none.
         fields: the names of its fields.
         example_usage: Python code that uses it.
+        uri: the URI of the template.
     """
 
     description: str
@@ -158,6 +159,7 @@ class TemplateSummary(TypedDict):
     data_type: str
     fields: list[str]
     example_usage: str
+    uri: str
 
 
 class TemplatesAnswer(TypedDict):
@@ -215,7 +217,9 @@ async def list_metadata_templates() -> TemplatesAnswer:
     """Metadata templates for packages."""
     texts = _load()
     return {
-        "available_templates": {name: _summary(template) for name, template in sorted(texts["templates"].items())},
+        "available_templates": {
+            name: _summary(name, template) for name, template in sorted(texts["templates"].items())
+        },
         "usage_examples": texts["usage_examples"],
         "custom_template_tip": texts["custom_template_tip"],
     }
@@ -268,11 +272,12 @@ def _fill(template: _Template) -> MetadataTemplate:
     }
 
 
-def _summary(template: _Template) -> TemplateSummary:
+def _summary(name: str, template: _Template) -> TemplateSummary:
     return {
         "description": template["purpose"],
         "package_type": template["package_type"],
         "data_type": template["own_fields"].get("data_type", ""),
         "fields": list(_fill(template)),
         "example_usage": template["example_usage"],
+        "uri": f"metadata://templates/{name}",
     }

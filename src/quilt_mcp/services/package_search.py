@@ -10,7 +10,8 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
-from quilt_mcp.services.package_uris import link, make_uri
+from quilt_mcp.services.objects import make_object_uri
+from quilt_mcp.services.package_uris import link, make_contents_uri, make_uri
 from quilt_mcp.services.packages import check_choice
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, make_unexpected
@@ -56,6 +57,13 @@ def _name_matches(found: object) -> object:
 Matches = Annotated[list[str], BeforeValidator(_name_matches)]
 
 
+class _Entry(TypedDict):
+    path: str
+    physical_key: str
+    size: Size
+    matched: Matches
+
+
 class FoundEntry(TypedDict):
     """A file in a package that was found.
 
@@ -64,12 +72,14 @@ class FoundEntry(TypedDict):
         physical_key: where it is.
         size: in bytes.
         matched: where the text was found: path, physical key, metadata, contents.
+        uri: the URI that shows what is in it.
     """
 
     path: str
     physical_key: str
-    size: Size
-    matched: Matches
+    size: int
+    matched: list[str]
+    uri: str
 
 
 class FoundRevision(TypedDict):
@@ -97,7 +107,7 @@ class _Package(FoundRevision):
 
     entries: NotRequired[int]
     matched: NotRequired[Matches]
-    matching_entries: NotRequired[list[FoundEntry]]
+    matching_entries: NotRequired[list[_Entry]]
 
 
 class FoundPackage(FoundRevision):
@@ -120,8 +130,8 @@ class FoundPackage(FoundRevision):
     uri: str
 
 
-class FoundObject(TypedDict):
-    """An object that was found. The stack does not say where the text was.
+class StoredObject(TypedDict):
+    """An object in the data of the stack, which does not say where the text was.
 
     Attributes:
         bucket: its bucket.
@@ -140,6 +150,13 @@ class FoundObject(TypedDict):
     is_deleted: bool
 
 
+class FoundObject(StoredObject):
+    """An object that was found."""
+
+    uri: str | None
+    """The URI that shows what is in it; null for a deletion."""
+
+
 class _Problem(TypedDict):
     """Why the stack does not accept the input."""
 
@@ -155,7 +172,7 @@ class _Page(TypedDict, total=False):
     kind: str
     cursor: str | None
     packages: list[_Package]
-    objects: list[FoundObject]
+    objects: list[StoredObject]
     errors: list[_Problem]
 
 
@@ -224,7 +241,7 @@ def stack_search(
     return {
         "kind": "packages" if chosen == "packages" else "objects",
         "packages": [_describe_package(one, catalog) for one in packages] if chosen == "packages" else None,
-        "objects": objects if chosen == "objects" else None,
+        "objects": [_link_object(one) for one in objects] if chosen == "objects" else None,
         "count": None if is_secure else total,
         "has_more": bool(more),
         "next_cursor": _write_cursor(size, total, more, tag),
@@ -308,6 +325,16 @@ def _write_cursor(size: int, total: int, after: str | None, tag: str) -> str | N
     return cursor if cursor and len(cursor) <= cursors.MAX_LENGTH else None
 
 
+def _link_entry(found: _Package, entry: _Entry) -> FoundEntry:
+    uri = make_contents_uri(found["bucket"], found["name"], found["hash"], entry["path"], "file")
+    return {**entry, "uri": uri}
+
+
+def _link_object(found: StoredObject) -> FoundObject:
+    uri = None if found["is_deleted"] else make_object_uri(found["bucket"], found["key"], found["version"])
+    return {**found, "uri": uri}
+
+
 def _describe_package(found: _Package, catalog_url: str | None) -> FoundPackage:
     entries, message = found.get("matching_entries"), found["message"]
     return {
@@ -315,7 +342,7 @@ def _describe_package(found: _Package, catalog_url: str | None) -> FoundPackage:
         "entries": found.get("entries"),
         "message": None if message is None else message[:MAX_COMMENT],
         "matched": found.get("matched"),
-        "matching_entries": None if entries is None else entries[:MAX_ENTRIES],
+        "matching_entries": None if entries is None else [_link_entry(found, one) for one in entries[:MAX_ENTRIES]],
         "matching_entry_count": None if entries is None else len(entries),
         "catalog_url": link(catalog_url, found["bucket"], found["name"], found["hash"]),
         "uri": f"{make_uri(found['bucket'], found['name'])}?revision={found['hash']}",

@@ -175,6 +175,13 @@ class _WithRevisions(TypedDict):
     revisions: RevisionPage
 
 
+class ListedRevision(RevisionRow):
+    """One revision of a list."""
+
+    uri: str
+    """The URI of the package in this revision."""
+
+
 class RevisionsAnswer(OfPackage, Paged):
     """A page of the revisions of a package.
 
@@ -182,7 +189,7 @@ class RevisionsAnswer(OfPackage, Paged):
         revisions: the revisions of this page, the newest first.
     """
 
-    revisions: list[RevisionRow]
+    revisions: list[ListedRevision]
 
 
 def packages_list(
@@ -290,7 +297,7 @@ def package_revisions_list(
     return {
         "bucket": bucket,
         "name": package,
-        "revisions": found["page"],
+        "revisions": [{**row, "uri": f"{make_uri(bucket, package)}?revision={row['hash']}"} for row in found["page"]],
         "count": found["total"],
         "next_cursor": _write_cursor(number, size, found["total"], tag),
     }

@@ -82,6 +82,7 @@ class BucketRights(TypedDict):
             nothing is known, "no" if you have none.
         named_by: which sources list it.
         error_message: why it could not be probed; null otherwise.
+        uri: the URI of your rights in the bucket, with everything that was asked.
     """
 
     name: str
@@ -96,6 +97,7 @@ class BucketRights(TypedDict):
     write: WriteProof
     named_by: list[SourceName]
     error_message: str | None
+    uri: str
 
 
 class PermissionsAnswer(Paged):
@@ -203,4 +205,5 @@ def describe_rights(bucket: ProbedBucket) -> BucketRights:
         "write": claims.write_proof,
         "named_by": list(bucket.named_by),
         "error_message": bucket.error,
+        "uri": bucket.uri,
     }

@@ -44,6 +44,7 @@ class Alternative(TypedDict):
         write: how well a right to write is proven: "verified" by S3, "stated" by the Quilt stack, "unverified" if
             nothing is known, "no" if you have none.
         evidence: what is known about writing, and about reading.
+        uri: the URI of your rights in the bucket, with everything that was asked.
     """
 
     bucket_name: str
@@ -51,6 +52,7 @@ class Alternative(TypedDict):
     rationale: list[str]
     write: WriteProof
     evidence: list[str]
+    uri: str
 
 
 class Recommendation(Alternative):
@@ -223,4 +225,5 @@ def _alternative(bucket: ProbedBucket) -> Alternative:
         "rationale": _list_reasons(bucket),
         "write": claims.write_proof,
         "evidence": [claims.write_evidence, claims.read_evidence],
+        "uri": bucket.uri,
     }

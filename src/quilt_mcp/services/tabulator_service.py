@@ -2,6 +2,7 @@
 
 import re
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -96,11 +97,13 @@ class TabulatorBucket(TypedDict):
         name: its name.
         tables: the names of its tables, sorted; null if the source is Athena.
         table_count: the number of its tables; null if the source is Athena.
+        uri: the URI of its tables with their columns.
     """
 
     name: str
     tables: list[str] | None
     table_count: int | None
+    uri: str
 
 
 class TabulatorAnswer(TypedDict):
@@ -252,7 +255,9 @@ def _read_stack(caller: "Caller") -> list[TabulatorBucket]:
     configs = caller.send_query("tabulatorBuckets", list[_BucketWithTables], "bucketConfigs")
     tables = {bucket["name"]: sorted(table["name"] for table in bucket["tables"]) for bucket in configs}
     return [
-        {"name": name, "tables": names, "table_count": len(names)} for name, names in sorted(tables.items()) if names
+        {"name": name, "tables": names, "table_count": len(names), "uri": _make_uri(name)}
+        for name, names in sorted(tables.items())
+        if names
     ]
 
 
@@ -272,4 +277,8 @@ def _read_athena(caller: "Caller", refusal: QueryRefused) -> list[TabulatorBucke
     except ResourceFailure as failure:
         refusal.details = f"{refusal.details}; then Athena: {failure.details or failure.message}"
         raise refusal from failure
-    return [{"name": name, "tables": None, "table_count": None} for name in names]
+    return [{"name": name, "tables": None, "table_count": None, "uri": _make_uri(name)} for name in names]
+
+
+def _make_uri(bucket: str) -> str:
+    return f"tabulator://buckets/{quote(bucket, safe='')}/tables"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, cast
+from urllib.parse import quote
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -173,6 +174,8 @@ class ListedWorkflow(TypedDict):
     """When it was created, ISO 8601 in UTC."""
     updated_at: str
     """When it or one of its steps last changed, ISO 8601 in UTC."""
+    uri: str
+    """The URI of its status, with its steps."""
 
 
 class WorkflowList(TypedDict):
@@ -469,6 +472,7 @@ def _describe(row: "Summary") -> ListedWorkflow:
         },
         "created_at": row["created_at"],
         "updated_at": row["updated_at"],
+        "uri": f"workflow://workflows/{quote(row['id'], safe='')}/status",
     }
 
 
