@@ -22,7 +22,7 @@ from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_history import athena_query_history
 from quilt_mcp.services.athena_quotas import DETAILS, ask_each, share_read
 from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases, read_tables
-from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList, list_enabled_workgroups
+from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList, is_spark, list_enabled_workgroups
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.governance_service import fetch_own_role, is_managed
@@ -93,6 +93,10 @@ class WorkgroupRow(TypedDict):
         name: its name.
         description: its description; empty if there is none.
         creation_time: ISO 8601 in UTC; null if unknown.
+        engine: the version of its engine, as AWS names it, such as "Athena engine version 3"; null if AWS did not say.
+        is_spark: whether it runs Spark. No SQL runs in such a workgroup; null if the engine is unknown.
+        scan_limit_bytes: Athena cancels a query there that scans more bytes; null if there is no limit, or without
+            details.
         output_location: where it stores results; null if not set, or without details.
         managed_results: whether Athena stores the results itself, so that there is no location; null without details.
         enforce_workgroup_config: whether its settings override those of clients; null without details.
@@ -103,6 +107,9 @@ class WorkgroupRow(TypedDict):
     name: str
     description: str
     creation_time: str | None
+    engine: str | None
+    is_spark: bool | None
+    scan_limit_bytes: int | None
     output_location: str | None
     managed_results: bool | None
     enforce_workgroup_config: bool | None
@@ -353,10 +360,14 @@ def _workgroup_row(
     """Return a row; the details are None if the time was over before they were read."""
     known = None if isinstance(details, ResourceFailure) else details
     configuration: athena.WorkGroupConfigurationOutputTypeDef = known or {}
+    engine = find_engine(listed.get("EngineVersion") or configuration.get("EngineVersion"))
     return {
         "name": listed["Name"],
         "description": listed.get("Description", ""),
         "creation_time": iso(listed.get("CreationTime")),
+        "engine": engine,
+        "is_spark": None if engine is None else is_spark(engine),
+        "scan_limit_bytes": configuration.get("BytesScannedCutoffPerQuery"),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
         "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
         if known is not None
@@ -365,6 +376,12 @@ def _workgroup_row(
         "details_available": known is not None,
         "details_error": None if known is not None else str(details or NOT_IN_TIME),
     }
+
+
+def find_engine(version: "athena.EngineVersionTypeDef | None") -> str | None:
+    """Return the engine that is in use, or else the one that was selected: AUTO says nothing."""
+    named = (version or {}).get("EffectiveEngineVersion") or (version or {}).get("SelectedEngineVersion")
+    return None if named in {None, "", "AUTO"} else named
 
 
 __all__ = ["athena_databases_list", "athena_query_history", "athena_workgroups_list"]

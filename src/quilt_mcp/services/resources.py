@@ -11,7 +11,9 @@ from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
     addresses,
+    athena_history,
     athena_read_service,
+    athena_results,
     athena_tables,
     auth_metadata,
     bucket_access,
@@ -70,7 +72,22 @@ RESOURCES = [
     define("auth://filesystem/status", auth_metadata.filesystem_status, name="Filesystem Status"),
     SIGNED_IN("athena://databases", athena_read_service.athena_databases_list, name="Athena Databases"),
     SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
-    SIGNED_IN("athena://query/history", athena_read_service.athena_query_history, name="Athena Query History"),
+    SIGNED_IN(
+        "athena://query/history",
+        athena_read_service.athena_query_history,
+        name="Athena Query History",
+        parameters=("order", "status", "workgroup"),
+        values={"order": athena_history.list_orders, "status": athena_history.list_statuses},
+        free_text={"workgroup"},
+    ),
+    SIGNED_IN(
+        "athena://query/{execution_id}/results{?cursor,limit}",
+        athena_results.query_results_get,
+        name="Athena Query Results",
+        values={"execution_id": athena_history.list_executions},
+        free_text=CURSOR,
+        pool="aws",
+    ),
     SIGNED_IN(
         "athena://databases/{database}/tables{?cursor,limit}",
         athena_tables.athena_tables_list,
