@@ -13,7 +13,7 @@ from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient
 from tests.support.worlds import in_world
 
-WORKGROUPS = 4  # enabled in the demo
+WORKGROUPS = 5  # enabled in the demo
 BUCKETS = 7
 OPENING = {"stack:/api/auth/get_credentials": 1, "stack:me": 2}
 """The first call to AWS of a caller. The user and role are read before and after the credentials are fetched."""
@@ -48,6 +48,11 @@ CALLS: dict[str, dict[str, int]] = {
         "athena:ListWorkGroups": 1,
         "athena:ListQueryExecutions": WORKGROUPS,
         "athena:BatchGetQueryExecution": WORKGROUPS,
+        **OPENING,
+    },
+    "athena://query/{execution_id}/results{?cursor,limit}": {
+        "athena:GetQueryExecution": 1,
+        "athena:GetQueryResults": 1,
         **OPENING,
     },
     "admin://users": {"stack:usersList": 1},

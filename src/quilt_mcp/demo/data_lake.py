@@ -279,6 +279,7 @@ DATABASES = (
 )
 
 NON_MANAGED = "QuiltUserAthena-acme-NonManagedRoleWorkgroup"
+PLATFORM = "QuiltUserAthena-acme-DataPlatform"
 RESEARCHER = "QuiltUserAthena-acme-Researcher"
 
 PRIMARY = WorkGroup("primary", "2023-01-09T08:00:00Z", enforced=False)
@@ -290,6 +291,9 @@ WORK_GROUPS = (
         "2023-01-09T08:20:00Z",
         "Queries of users with an unmanaged role",
         "s3://acme-athena-results/non-managed/",
+    ),
+    WorkGroup(
+        PLATFORM, "2023-01-09T08:21:00Z", "Queries of the role DataPlatform", "s3://acme-athena-results/platform/"
     ),
     WorkGroup(
         RESEARCHER, "2023-01-09T08:21:00Z", "Queries of the role Researcher", "s3://acme-athena-results/researcher/"

@@ -303,12 +303,21 @@ def _explain(error: Exception, sql: str) -> str:
         return f"COLUMN_NOT_FOUND: line {line}:{column}: Column '{found[1].lower()}' cannot be resolved"
     if "Could not convert string" in text:
         found = re.search(r"Could not convert string '([^']*)' to (\w+)", text)
-        kind, value = (found[2].lower(), found[1]) if found else ("integer", "")
+        kind, value = (CASTS.get(found[2], found[2].lower()), found[1]) if found else ("integer", "")
         return f"INVALID_CAST_ARGUMENT: Cannot cast '{value}' to {kind}"
     return f"GENERIC_USER_ERROR: {text.splitlines()[0]}"
 
 
-ATHENA_TYPES = {"HUGEINT": "bigint", "INTEGER": "integer", "VARCHAR": "varchar", "FLOAT": "real", "BLOB": "varbinary"}
+ATHENA_TYPES = {
+    "HUGEINT": "bigint",
+    "INTEGER": "integer",
+    "VARCHAR": "varchar",
+    "FLOAT": "real",
+    "BLOB": "varbinary",
+    "TIMESTAMP_S": "timestamp",
+}
+
+CASTS = {"INT32": "integer", "INT64": "bigint"}
 
 
 def _name_type(kind: str) -> str:

@@ -1,6 +1,6 @@
 """athena://: databases and workgroups. Promised to Python callers.
 
-Reads metadata only; no function runs a query.
+Reads metadata only; no function of this module runs a query.
 
 Quilt gives each managed role its own workgroup, and one workgroup to all other roles. AWS returns the details of a
 workgroup only to a role that may use it. So a workgroup is chosen from those that AWS described. The name of a stack
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -178,6 +178,56 @@ TAG_TABLE = "_package_tag"
 REPEAT = "Read athena://workgroups again in a minute."
 
 
+class _Choice(NamedTuple):
+    """The workgroup for the caller's queries.
+
+    Attributes:
+        stack: the name of the stack; None if it is unknown.
+        workgroup: its name; None if it is unknown.
+        reason: what the choice is based on, or why there is none.
+        candidates: the enabled workgroups of the stack that AWS described, sorted.
+        unusable: the disabled workgroups of the stack.
+    """
+
+    stack: str | None
+    workgroup: str | None
+    reason: str
+    candidates: list[str]
+    unusable: list[str]
+
+
+class OwnWorkgroup(NamedTuple):
+    """The workgroup that is recommended, why, and its configuration; the name is None if it is unknown."""
+
+    name: str | None
+    reason: str
+    configuration: "athena.WorkGroupConfigurationOutputTypeDef"
+
+
+def find_own_workgroup(caller: "Caller", aws: "AWSClients", standing: "Standing | None") -> OwnWorkgroup:
+    """Return what athena://workgroups recommends, with fewer calls."""
+    listed, details = share_read(_read_details, aws)
+    known: Details = {one["Name"]: details.get(one["Name"]) for one in listed.enabled}
+    choice = _choose_own(caller, standing, known, disabled=listed.disabled, all_listed=listed.is_complete)
+    found = known.get(choice.workgroup or "")
+    return OwnWorkgroup(
+        choice.workgroup, choice.reason, {} if isinstance(found, ResourceFailure) or not found else found
+    )
+
+
+def _choose_own(
+    caller: "Caller", standing: "Standing | None", details: "Details", *, disabled: Iterable[str], all_listed: bool
+) -> _Choice:
+    stack = fetch_stack_prefix(caller)
+    prefix = _make_prefix(stack).lower() if stack else None
+    ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
+    unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
+    candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
+    all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
+    workgroup, reason = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
+    return _Choice(stack, workgroup, reason, candidates, unusable)
+
+
 def recommend(
     caller: "Caller",
     aws: "AWSClients",
@@ -187,21 +237,15 @@ def recommend(
     disabled: Iterable[str] = (),
     all_listed: bool,
 ) -> RecommendedWorkgroup:
-    stack = fetch_stack_prefix(caller)
-    prefix = _make_prefix(stack).lower() if stack else None
-    ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
-    unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
-    candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
-    all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
-    workgroup, workgroup_reason = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
-    catalog, exists, reason = _find_tabulator_catalog(aws, stack)
-    iceberg, iceberg_reason = _find_iceberg_database(caller, aws, stack)
+    choice = _choose_own(caller, standing, details, disabled=disabled, all_listed=all_listed)
+    catalog, exists, reason = _find_tabulator_catalog(aws, choice.stack)
+    iceberg, iceberg_reason = _find_iceberg_database(caller, aws, choice.stack)
     return {
         "role": standing.role if standing else None,
-        "workgroup": workgroup,
-        "workgroup_reason": workgroup_reason,
-        "candidates": candidates,
-        "disabled": unusable,
+        "workgroup": choice.workgroup,
+        "workgroup_reason": choice.reason,
+        "candidates": choice.candidates,
+        "disabled": choice.unusable,
         "data_catalog": DATA_CATALOG,
         "tabulator_data_catalog": catalog,
         "tabulator_data_catalog_exists": exists,

@@ -168,20 +168,20 @@ def _write_unfinished(query: QueryRow) -> QueryResultsAnswer:
     again = f"Read {query['uri']} again"
     match query["status"]:
         case "QUEUED":
-            return _write_without_rows(query, "The query waits in Athena's queue.", f"{again} in ten seconds.")
+            return write_without_rows(query, "The query waits in Athena's queue.", f"{again} in ten seconds.")
         case "RUNNING":
-            return _write_without_rows(query, "The query is running.", f"{again} in ten seconds.")
+            return write_without_rows(query, "The query is running.", f"{again} in ten seconds.")
         case "FAILED":
-            return _write_without_rows(
+            return write_without_rows(
                 query, "The query failed; see `error_message`.", "Correct the query, then run it again."
             )
         case "CANCELLED":
             reason = "The query was cancelled, by a user or by a limit; see `error_message`."
-            return _write_without_rows(query, reason, "Run the query again, with less data if a limit stopped it.")
-    return _write_without_rows(query, "Athena did not say in which state the query is.", f"{again} in a minute.")
+            return write_without_rows(query, reason, "Run the query again, with less data if a limit stopped it.")
+    return write_without_rows(query, "Athena did not say in which state the query is.", f"{again} in a minute.")
 
 
-def _write_without_rows(query: QueryRow, reason: str, *steps: str) -> QueryResultsAnswer:
+def write_without_rows(query: QueryRow, reason: str, *steps: str) -> QueryResultsAnswer:
     return {
         **query,
         "columns": None,
@@ -206,19 +206,19 @@ def _explain_missing(
     """
     if execution.get("ManagedQueryResultsConfiguration", {}).get("Enabled"):
         reason = f"Athena stored the results itself, which it does for {HOURS_OF_MANAGED_RESULTS} hours."
-        return _write_without_rows(query, f"{reason} It does not return them now.", AGAIN)
+        return write_without_rows(query, f"{reason} It does not return them now.", AGAIN)
     place = re.fullmatch(r"s3://([^/]+)/(.+)", query["result_location"] or "", re.DOTALL)
     if place is None:
-        return _write_without_rows(query, "Athena does not return the results, and names no object with them.", AGAIN)
+        return write_without_rows(query, "Athena does not return the results, and names no object with them.", AGAIN)
     try:
         aws.call("s3", "head_object", Bucket=place[1], Key=place[2])
     except NotFound:
         reason = "The results were deleted: S3 has no object at `result_location`. A lifecycle rule can do this."
-        return _write_without_rows(query, reason, AGAIN)
+        return write_without_rows(query, reason, AGAIN)
     except RefusedByAWS:
         reason = "Athena does not return the results, and S3 does not let you see the object at `result_location`."
         action = "Ask a Quilt administrator to grant your role s3:GetObject on `result_location`."
-        return _write_without_rows(query, reason, action)
+        return write_without_rows(query, reason, action)
     raise failure
 
 

@@ -35,6 +35,7 @@ from quilt_mcp.services import (
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
+from quilt_mcp.services.tools import add_quilt_tools
 
 ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients check that it is a URI
     "data:image/svg+xml,%3Csvg%20xmlns=%27http://www.w3.org/2000/svg%27%20viewBox=%270%200%204%204%27%3E"
@@ -45,8 +46,8 @@ PRODUCT = Product("Quilt", "https://quilt.bio", [Icon(src=ICON, mime_type="image
 SUMMARY = """\
 Reads a Quilt stack: login, buckets (quilt://buckets/{bucket}), packages (quilt://buckets/{bucket}/packages,
 quilt://search/{query}), permissions, Athena, tabulator, users and roles, package metadata, workflows. It also reads
-addresses as people copy them: quilt+s3://, pages of the catalog, s3:// and S3 ARNs. To push packages, use quilt3 or
-Quilt's own tools.\
+addresses as people copy them: quilt+s3://, pages of the catalog, s3:// and S3 ARNs. The tool athena_query runs SQL
+that only reads, which costs. To push packages, use quilt3 or Quilt's own tools.\
 """
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
@@ -242,6 +243,7 @@ QUILT = Domain(
     place=10,
     summary=SUMMARY,
     product=PRODUCT,
+    add_tools=add_quilt_tools,
     diagnose=diagnosis.diagnose,
     translate=addresses.translate,
     resources=RESOURCES,

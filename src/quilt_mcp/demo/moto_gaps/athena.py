@@ -235,7 +235,8 @@ class AthenaAnswers(Behaving, AthenaResponse):
         if token in (known := self._started):
             return json.dumps({"QueryExecutionId": known[token]})
         catalog, database = context.get("Catalog") or GLUE, context.get("Database") or "default"
-        self._require_catalog(catalog)
+        if catalog.lower() != GLUE.lower():
+            self._require_catalog(catalog)
         end = self._run(sql, database, catalog)
         record = Query(str(mock_random.uuid4()), group.name, database, sql, 0, 1, end.scanned_bytes, catalog=catalog)
         self.athena_backend.executions[record.id] = NewExecution(record, group, results, self.behaviour, end)
