@@ -41,13 +41,12 @@ CALLS: dict[str, dict[str, int]] = {
         "glue:GetDatabases": 1,
         "glue:GetTables": 1,
         "stack:/config.json": 1,
-        "stack:rolesList": 1,
         **OPENING,
     },
     "athena://query/history": {
         "athena:ListWorkGroups": 1,
         "athena:ListQueryExecutions": WORKGROUPS,
-        "athena:BatchGetQueryExecution": WORKGROUPS,
+        "athena:BatchGetQueryExecution": WORKGROUPS - 1,  # one has no queries
         **OPENING,
     },
     "athena://query/{execution_id}/results{?cursor,limit}": {

@@ -16,11 +16,12 @@ from quilt_mcp.demo.moto_gaps.athena import NewExecution
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
-from quilt_mcp.services import athena_query
+from quilt_mcp.services.athena_query import QueryWatch
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, Athena, answer_queries
 from tests.support.waiting import until
 
 Ask = Callable[..., Any]
+TIMES: dict[str, Any] = QueryWatch.__init__.__kwdefaults__
 GENES = "SELECT gene_id, count(*) AS n FROM gene_counts GROUP BY gene_id ORDER BY gene_id"
 
 
@@ -33,7 +34,7 @@ def read_body(answer: CallToolResult) -> dict[str, Any]:
 
 @pytest.fixture
 async def client(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client[Any]]:
-    monkeypatch.setattr(athena_query, "PAUSES", (0.001,))  # between two looks; nothing waits for it to pass
+    monkeypatch.setitem(TIMES, "pauses", (0.001,))  # between two looks; nothing waits for it to pass
     async with Client(create_server()) as opened:
         yield opened
 
@@ -228,9 +229,8 @@ class TestLimits:
     ) -> None:
         steps = iter([("RUNNING", 0)] * 5)
         fresh_world.account.behaviour.run_query = lambda _: (*steps, *repeat(("RUNNING", 20 * 10**9), 1000))
-        monkeypatch.setattr(athena_query, "WAIT_SECONDS", 0.0)
-        monkeypatch.setattr(athena_query, "WATCH_SECONDS", 0.001)
-        monkeypatch.setattr(athena_query.QueryWatch.__init__, "__kwdefaults__", {"seconds": 0.001})
+        monkeypatch.setitem(TIMES, "wait_seconds", 0.0)
+        monkeypatch.setitem(TIMES, "watch_seconds", 0.001)
         async with Client(create_server()) as client:
             answer = await client.call_tool_mcp("athena_query", {"sql": "SELECT 1"})
             body = read_body(answer)
@@ -243,7 +243,7 @@ class TestLimits:
         self, fresh_world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         fresh_world.account.behaviour.run_query = lambda _: repeat(("RUNNING", 0))
-        monkeypatch.setattr(athena_query, "WAIT_SECONDS", 0.0)
+        monkeypatch.setitem(TIMES, "wait_seconds", 0.0)
         async with Client(create_server()) as client:
             await client.call_tool_mcp("athena_query", {"sql": "SELECT 1"})
             assert [one.state for one in list_started()] == ["RUNNING"]

@@ -193,7 +193,7 @@ def _create_work_groups(company: Company) -> None:
     athena = athena_backends[ACCOUNT_ID][REGION]
     for group in company.work_groups:
         results = {"OutputLocation": group.output_location} if group.output_location else {}
-        configuration: dict[str, Any] = {
+        configuration: JSON = {
             "ResultConfiguration": results,
             "EnforceWorkGroupConfiguration": group.enforced,
         }

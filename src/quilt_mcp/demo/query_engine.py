@@ -21,12 +21,16 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from quilt_mcp.demo.packages import compute_hash
 from quilt_mcp.demo.records import Bucket, Company, Table
+
+if TYPE_CHECKING:
+    import duckdb
+    from sqlglot import exp
 
 GLUE = "awsdatacatalog"
 SCANNED_PER_ROW = 1024
@@ -110,7 +114,7 @@ class QueryEngine:
         return found
 
     @cached_property
-    def _connection(self) -> Any:
+    def _connection(self) -> "duckdb.DuckDBPyConnection":
         import duckdb  # noqa: PLC0415 - heavy, and only queries need it
 
         connection = duckdb.connect(config={"threads": 1, "enable_external_access": "false"})
@@ -253,7 +257,7 @@ def _read_packages(bucket: Bucket, config: str) -> Filled:
     return Filled([*schema, *((name, "string") for name in names)], rows)
 
 
-def _read_rows(content: bytes, parser: Mapping[str, Any]) -> Iterable[Mapping[str, object]]:
+def _read_rows(content: bytes, parser: Mapping[str, str]) -> Iterable[Mapping[str, object]]:
     if parser["format"] == "parquet":
         from pyarrow import parquet  # noqa: PLC0415 - heavy, and only queries need it
 
@@ -272,7 +276,7 @@ def _translate_type(kind: str) -> str:
     return exp.DataType.build(kind, dialect="hive").sql("duckdb")
 
 
-def _name_columns(tree: Any) -> None:
+def _name_columns(tree: "exp.Expr") -> None:
     """Name the columns of a result without a name as Athena does: _col0, _col1."""
     from sqlglot import exp  # noqa: PLC0415 - as above
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -100,8 +100,8 @@ def athena_query(
 ) -> QueryAnswer:
     """Run one SQL query in Athena and return its first 50 rows. It costs by the bytes that it scans.
 
-    Statements that change something are refused. For tables read athena://databases and tabulator://buckets. If
-    `status` is RUNNING after 20 seconds, read `uri` later.
+    Statements that change something are refused. Tables: see athena://databases and tabulator://buckets. If `status`
+    is RUNNING after 20 seconds, read `uri` later.
     """
     request = _prepare(read_statement(sql), database, workgroup, catalog)
     left = threading.Event()
@@ -275,7 +275,8 @@ def _wait(request: _Request, execution_id: str, left: threading.Event) -> "tuple
         ReadIsOver: the caller has left.
         ResourceFailure: as `AWSClients.call`.
     """
-    until, looks = time.monotonic() + WAIT_SECONDS, 0
+    watch, looks = current_app().part(QueryWatch), 0
+    until = time.monotonic() + watch.wait_seconds
     while True:
         if left.is_set():
             raise ReadIsOver
@@ -285,7 +286,7 @@ def _wait(request: _Request, execution_id: str, left: threading.Event) -> "tuple
             return execution, True
         if execution.get("Status", {}).get("State") in ENDED or time.monotonic() >= until:
             return execution, False
-        left.wait(PAUSES[min(looks, len(PAUSES) - 1)])
+        left.wait(watch.pauses[min(looks, len(watch.pauses) - 1)])
         looks += 1
 
 
@@ -327,11 +328,24 @@ class QueryWatch:
     """Stops the queries of one app that scan too much after the tool has answered, and all when the app closes.
 
     It has a thread while it watches something.
+
+    Args:
+        settings: not used.
+        wait_seconds: how long the tool waits for a query.
+        pauses: as PAUSES.
+        watch_seconds: as WATCH_SECONDS.
     """
 
-    def __init__(self, settings: object = None, *, seconds: float = WATCH_SECONDS) -> None:
+    def __init__(
+        self,
+        settings: object = None,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        pauses: Sequence[float] = PAUSES,
+        watch_seconds: float = WATCH_SECONDS,
+    ) -> None:
         del settings
-        self._seconds = seconds
+        self.wait_seconds, self.pauses, self._seconds = wait_seconds, pauses, watch_seconds
         self._watched: dict[str, _Watched] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -373,19 +387,22 @@ class QueryWatch:
             stop_query(one.aws, execution_id)
 
     def _look_at(self, execution_id: str) -> None:
+        """Look at a query: stop it if it has scanned too much, and forget it if it has ended."""
         one = self._watched[execution_id]
         try:
-            execution: Any = read_execution(one.aws, execution_id)
+            execution = read_execution(one.aws, execution_id)
         except ResourceFailure as failure:
-            if one.failures < MOST_FAILURES:
-                self._watched[execution_id] = one._replace(failures=one.failures + 1)
-                return
-            logger.warning("query %s is no longer watched: %s (%s)", execution_id, failure.error, failure.details)
-            execution = {"Status": {"State": "FAILED"}}
-        if is_over_limit(execution, one.limit):
-            stop_query(one.aws, execution_id)
-        elif execution.get("Status", {}).get("State") not in ENDED:
-            self._watched[execution_id] = one._replace(failures=0)
-            return
+            changed = one._replace(failures=one.failures + 1) if one.failures < MOST_FAILURES else None
+            if changed is None:
+                logger.warning("query %s is no longer watched: %s (%s)", execution_id, failure.error, failure.details)
+        else:
+            is_running = execution.get("Status", {}).get("State") not in ENDED
+            changed = one._replace(failures=0) if is_running else None
+            if is_over_limit(execution, one.limit):
+                stop_query(one.aws, execution_id)
+                changed = None
         with self._lock:
-            del self._watched[execution_id]
+            if changed is None:
+                del self._watched[execution_id]
+            else:
+                self._watched[execution_id] = changed

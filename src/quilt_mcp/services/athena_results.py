@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -49,6 +49,7 @@ AGAIN = "Run the query again: call athena_query with the text in `query`."
 
 INTEGERS = {"tinyint", "smallint", "integer", "int", "bigint"}
 FLOATS = {"double", "float", "real"}
+Value = str | int | float | bool | None
 
 
 class ResultColumn(TypedDict):
@@ -81,7 +82,7 @@ class QueryResultsAnswer(QueryRow):
     columns: list[ResultColumn] | None
     column_count: int | None
     columns_truncated: bool
-    rows: list[list[str | int | float | bool | None]] | None
+    rows: list[list[Value]] | None
     rows_before: int | None
     values_truncated: int
     value_length: int | None
@@ -245,7 +246,7 @@ def _read_rows(
     columns = table.columns[:MAX_COLUMNS]
     longest = max(SHORTEST_VALUE, min(LONGEST_VALUE, ROW_ROOM // max(1, len(columns))))
     readers = [READERS.get(column["Type"].lower(), _read_text) for column in columns]
-    rows, room, cut = list[list[Any]](), ROOM, 0
+    rows, room, cut = list[list[Value]](), ROOM, 0
     for values in table.rows[:size]:
         kept = [None if value is None else value[:longest] for value in values[: len(columns)]]
         row = [None if value is None else read(value) for read, value in zip(readers, kept, strict=False)]

@@ -8,8 +8,8 @@
    that only reads. Functions are allowed as values: Athena has none that changes something. They are not allowed in
    place of a table, because a table function can send a statement to a federated source, and not with a name of
    several parts. `USING EXTERNAL FUNCTION`, with which they call Lambda, is a statement of its own.
-4. SHOW and DESCRIBE are not parsed by sqlglot. They have only words, names, texts and the signs `.`, `,`, `(`, `)`, `=`,
-   and the second word of SHOW is listed.
+4. SHOW and DESCRIBE are not parsed by sqlglot. They have only words, names, texts and some signs, and the second word
+   of SHOW is listed.
 """
 
 import re

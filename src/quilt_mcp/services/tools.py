@@ -18,6 +18,7 @@ def add_quilt_tools(mcp: FastMCP, app: App) -> None:
         make_pooled("aws", athena_query),
         app=app,
         title="Query Athena",
+        tags={"athena"},
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True
         ),
