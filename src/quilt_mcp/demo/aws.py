@@ -246,6 +246,8 @@ CATALOG_ACTIONS = (
     "glue:GetTable",
     "glue:GetTables",
 )
+ICEBERG_BUCKET = "acme-iceberg"
+"""The stack keeps the data of its tables about packages in it."""
 QUERY_ACTIONS = (
     "athena:BatchGetQueryExecution",
     "athena:GetQueryExecution",
@@ -321,6 +323,7 @@ def _rights(role: Role) -> list[JSON]:
     rights += [_allow_listing(bucket) for bucket in role.list_only]
     if role.runs_queries_in:
         rights.append(make_statement(QUERY_ACTIONS, _work_groups(role.runs_queries_in)))
+        rights.append(make_statement(["s3:GetObject"], [f"arn:aws:s3:::{ICEBERG_BUCKET}/*"]))
     if described := (*role.runs_queries_in, *role.describes):
         rights.append(make_statement(["athena:GetWorkGroup"], _work_groups(described)))
     if role.lists_account:

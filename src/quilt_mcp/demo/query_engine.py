@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
@@ -237,7 +237,7 @@ def _list_packages(company: Company, name: str) -> Iterator[tuple[object, ...]]:
 
 def _read_packages(bucket: Bucket, config: str) -> Filled:
     """Return a table of tabulator: the rows of the files in the newest revisions of packages."""
-    read: Mapping[str, Any] = yaml.safe_load(config)
+    read = yaml.safe_load(config)
     package_form, key_form = (re.compile(read["source"][name]) for name in ("package_name", "logical_key"))
     schema = [(one["name"], "double" if one["type"] == "DOUBLE" else one["type"].lower()) for one in read["schema"]]
     captured = [*package_form.groupindex, *key_form.groupindex]
