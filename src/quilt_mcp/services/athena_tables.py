@@ -184,13 +184,14 @@ def athena_tables_list(
     page = cut_page(
         tables[:max_tables],
         lambda table: table["Name"],
+        build=lambda table: _table_row(table, database),
         cursor=cursor,
         limit=limit,
         scope=("glue tables", aws.region, name),
     )
     return {
         "database": name,
-        "tables": [_table_row(table, database) for table in page.rows],
+        "tables": page.rows,
         "count": page.total,
         "count_is_exact": len(tables) <= max_tables,
         "next_cursor": page.next_cursor,

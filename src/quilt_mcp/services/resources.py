@@ -68,7 +68,13 @@ RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
     define("auth://catalog/info", auth_metadata.catalog_info, name="Catalog Info"),
     define("auth://filesystem/status", auth_metadata.filesystem_status, name="Filesystem Status"),
-    SIGNED_IN("athena://databases", athena_read_service.athena_databases_list, name="Athena Databases"),
+    SIGNED_IN(
+        "athena://databases",
+        athena_read_service.athena_databases_list,
+        name="Athena Databases",
+        parameters=PAGES,
+        free_text=CURSOR,
+    ),
     SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
     SIGNED_IN("athena://query/history", athena_read_service.athena_query_history, name="Athena Query History"),
     SIGNED_IN(
