@@ -230,12 +230,14 @@ def list_databases(prefix: str) -> list[str]:
     return names if first is None else [first, *(name for name in names if name != first)]
 
 
-def list_tables(prefix: str) -> list[str]:
+def list_tables(prefix: str, known: Mapping[str, str]) -> list[str]:
+    """List tables with a prefix: of the database that is known, else of the first one that has such tables."""
     caller = current_caller()
     if not caller.login.signed_in:
         return []
     aws = caller.aws
-    for database in _list_databases(aws, "")[:MAX_EXAMPLE_DATABASES]:
+    databases = [known["database"]] if "database" in known else _list_databases(aws, "")[:MAX_EXAMPLE_DATABASES]
+    for database in databases:
         if names := [name for name in _list_tables(aws, database) if name.startswith(prefix)]:
             return names
     return []

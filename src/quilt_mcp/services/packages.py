@@ -330,21 +330,35 @@ def list_buckets(prefix: str) -> list[str]:
     return sorted(names, key=lambda name: (name != first, name))
 
 
-def list_parts(number: int, prefix: str) -> list[str]:
-    """List the first (0) or second (1) parts of the names of packages, of the first bucket that has such packages."""
+def list_parts(number: int, prefix: str, known: Mapping[str, str]) -> list[str]:
+    """List the first (0) or second (1) parts of the names of packages with a prefix.
+
+    They are those of the bucket and the namespace that are known; else of the first bucket that has such packages.
+    """
     caller = current_caller()
-    names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
-    parts = dict.fromkeys(name.split("/", 1)[number] for name in names)
+    if not caller.login.signed_in:
+        return []
+    namespace = known.get("namespace") if number else None
+    filter_ = f"{namespace}/{prefix}" if namespace else prefix
+    bucket = known.get("bucket")
+    names = _list_names(caller, bucket, filter_) if bucket else _find_example(caller, filter_)[1]
+    split = (name.split("/", 1) for name in names)
+    parts = dict.fromkeys(pair[number] for pair in split if namespace in (None, pair[0]))
     return [part for part in parts if part.startswith(prefix)]
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
     for bucket in fetch_bucket_names(caller)[:EXAMPLE_BUCKETS]:
-        given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
-        found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
-        if names := [package["name"] for package in found["page"] if "/" in package["name"]] if found else []:
+        if names := _list_names(caller, bucket, filter_):
             return bucket, names
     return None, []
+
+
+def _list_names(caller: "Caller", bucket: str, filter_: str) -> list[str]:
+    """List the names of the first packages of a bucket that contain a text; none if the stack does not show it."""
+    given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
+    found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
+    return [package["name"] for package in found["page"] if "/" in package["name"]] if found else []
 
 
 def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: object) -> T | None:

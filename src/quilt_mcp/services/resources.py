@@ -233,6 +233,7 @@ QUILT = Domain(
     product=PRODUCT,
     diagnose=diagnosis.diagnose,
     translate=addresses.translate,
+    guess=addresses.guess,
     resources=RESOURCES,
     failures=FAILURES,
     checks={"catalog": check_catalog},
