@@ -228,9 +228,8 @@ def _compare(before: Any, after: Any, words: Words, changes: FindChanges = compo
 def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
     scopes = [((one.get("cache") or {}) if isinstance(one, dict) else {}).get("cacheScope") for one in (before, after)]
     if scopes[1] == "public" != scopes[0]:
-        yield Change(
-            Kind.BREAKING, code("cache.cacheScope"), "is now public: a proxy may give the answer to other users"
-        )
+        what = "is now public: a proxy may give the answer to other users"
+        yield Change(Kind.BREAKING, code("cache.cacheScope"), what)
     was, now = (_documents(golden) for golden in use_one_form(before, after))
     if "error" not in was[0] and "error" in now[0]:
         yield Change(Kind.BREAKING, "the answer", f"changed from data to the error {code(str(now[0]['error']))}")

@@ -38,11 +38,9 @@ def find_unannounced(subjects: Iterable[str], before: str, after: str) -> list[s
 def _to_pattern(name: str) -> re.Pattern[str]:
     """Return what a name matches. `*` and variables stand for a part of one segment, `{?…}` for any query or none."""
     parts = re.split(r"(\{[^}]*\}|\*)", name)
-    return re.compile("".join(_write_part(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)))
-
-
-def _write_part(part: str) -> str:
-    return r"(?:\{?[?&].*)?" if part[1:2] in ("?", "&") else "[^/?]*"
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = [r"(?:\{?[?&].*)?" if part[1:2] in ("?", "&") else "[^/?]*" for part in parts[1::2]]
+    return re.compile("".join(parts))
 
 
 def _below(heading: str, end: str, text: str) -> str:

@@ -126,7 +126,7 @@ def _create(named: str, timeout: float) -> Any:
 
 def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
     """Return the result of a talk with the server, or raise Unanswered. A connection to a process stays open."""
-    for attempt in range(2):
+    for is_last in (False, True):
         try:
             with _explain(about, settings, "no answer: ", server):
                 return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
@@ -135,7 +135,7 @@ def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[A
                 server.kill()
             if isinstance(server, Command | Remote):
                 disconnect([server])
-            if attempt or not (isinstance(server, Remote) and server.last.lost_session):
+            if is_last or not (isinstance(server, Remote) and server.last.lost_session):
                 raise
     raise AssertionError("the last attempt returns or raises")
 
