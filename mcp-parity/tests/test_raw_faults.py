@@ -262,8 +262,8 @@ def test_the_refusal_of_an_unknown_uri_is_pinned_by_the_next_update(raw: Project
 
 
 def test_names_are_made_once_for_all_cases(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = Mock(wraps=Names)
-    monkeypatch.setattr("mcp_parity.plugin.Names", make)
+    make = Mock(wraps=Names.of)
+    monkeypatch.setattr(Names, "of", make)
     status, output = raw.run()
     assert (status, make.call_count) == (0, 1), output
 

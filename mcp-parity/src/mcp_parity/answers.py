@@ -79,10 +79,7 @@ def show_blob(about: str, blob: str, mime_type: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The tool's answer. It has a body if the tool answers with `success` and `uri`.
-
-    A tool of another form can have texts and structured content beside them.
-    """
+    """The tool's answer: a body if it has `success` and `uri`, else texts, perhaps with structured content."""
 
     refused: bool
     message: str
@@ -209,7 +206,6 @@ def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
     return show_text(text)
 
 
-_INVALID_PARAMS = -32602
 _UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
 _STACK = re.compile(r"Traceback \(most recent call last\)|\\n\s+at \S.*:\d+")  # of Python; of JavaScript, in JSON
 _SECRET = re.compile(
@@ -395,11 +391,3 @@ async def check_stable(first: Answer, settings: Settings, ask: Callable[[], Awai
     one, other = [mask(answer.without_tool().to_golden(), paths) for answer in (first, await ask())]
     if moved := {found.volatile for found in find_differences(one, other)}:
         raise ContractError(describe_volatile(first.uri, moved, first))
-
-
-def check_listed(answer: Answer, is_listed: Callable[[], bool]) -> None:
-    """Check that a resource of the inventory is known to resources/read, and else whether the server lists it still."""
-    if answer.error and answer.error.get("code") == _INVALID_PARAMS:
-        lists = "server lists it, but resources/read does not know it"
-        said = lists if is_listed() else "inventory has it, but the server neither lists nor knows it"
-        raise ContractError(f"{answer.uri}: the {said}: {answer.error.get('message')}")

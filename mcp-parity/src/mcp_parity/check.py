@@ -3,18 +3,18 @@
 import json
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from html import escape
-from importlib.resources import files
 from typing import Any, TypeVar
 
 from mcp_parity.answers import CREDENTIAL, Answer, observe, read, wants_login
 from mcp_parity.calls import call_tool, is_harmless
 from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
+from mcp_parity.review import write_document
 from mcp_parity.schemas import find_broken_references
-from mcp_parity.serving import AnyClient, Unanswered, ask, disconnect
+from mcp_parity.serving import AnyClient, Talk, Unanswered, ask, disconnect
 from mcp_parity.settings import START, Call, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
 from mcp_parity.values import are_equal, cut, find_differences, make_visible
@@ -27,8 +27,6 @@ READERS = ("get_resource", "read_resource")
 """Tools that read resources: those of this name that take a `uri`, as FastMCP's `ResourcesAsTools` has."""
 MOST_LINES = 14
 MOST_NAMES = 3
-NEWEST = "2026"
-"""The start of the names of protocols that earlier clients do not speak."""
 LARGE = 1_000_000
 LONGEST = 240
 MOST_SAID = 120  # so that the credential is in the line
@@ -122,9 +120,7 @@ class Checker:
         if finding not in self.report.findings:
             self.report.findings.append(finding)
 
-    def _ask(
-        self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], limit: float | None = None
-    ) -> T | None:
+    def _ask(self, about: str, talk: Talk[T], limit: float | None = None) -> T | None:
         """Return what the talk returns; None after what went wrong was added to the findings."""
         left = self._end - time.monotonic()
         if left <= 0:
@@ -253,7 +249,7 @@ class Checker:
             if now and not are_equal(self._stable[uri], now.shorten([])):
                 text = "it differs after calls of tools that say that they only read"
                 self._add(ERROR, uri, f"{text}: {', '.join(first)}")
-        if first and self.report.protocol >= NEWEST:
+        if first and self.report.protocol >= "2026":  # earlier clients speak another
             disconnect([self._server])
             self._settings = replace(self._settings, protocol="legacy")
             self._call_again(first, "the answer differs in an earlier protocol")
@@ -274,10 +270,8 @@ class Checker:
         unknown = find_unknown(sorted(one["uri"] for one in lists["resources"]), lists)[:1]
         if not match_template("nothing://here", [one["uriTemplate"] for one in lists["resource-templates"]]):
             unknown.append("nothing://here")
-        for uri in sorted(unknown if self.report.read else ()):
-            answer = self._observe(uri)
-            if answer is None:
-                continue
+        asked = {uri: self._observe(uri) for uri in sorted(unknown if self.report.read else ())}
+        for uri, answer in [(uri, answer) for uri, answer in asked.items() if answer]:
             if answer.error is None:
                 self._add(ERROR, uri, "an unknown URI is answered with data")
             elif not wants_login(answer.error_text) and answer.error["code"] not in _UNKNOWN_CODES:
@@ -407,13 +401,11 @@ def write_badge(report: Report) -> str:
 
 def write_page(report: Report) -> str:
     """Return the report as a page without scripts. Every value is text."""
-    style = files("mcp_parity").joinpath("review.html").read_text("utf-8").partition("<h1>")[0]
     kinds = {ERROR: "breaking", LOGIN: "value", WARNING: "value", NOTE: "compatible"}
     rows = [
-        f'<li><span class="kind {kinds[level]}">{level}</span>'
-        f"<code>{escape(_plain(about))}</code> {escape(_plain(text))}</li>"
-        for level, about, text in _merge(report.findings)
+        f'<li><span class="kind {kinds[level]}">{level}</span><code>{about}</code> {text}</li>'
+        for level, *texts in _merge(report.findings)
+        for about, text in [map(escape, map(_plain, texts))]
     ]
     head = "".join(f"<p>{escape(_plain(line))}</p>" for line in _headline(report))
-    title = style.replace("Changes for clients", "Check of a server")
-    return f"{title}<h1>Check of a server</h1>\n{head}\n<ul>{''.join(rows)}</ul>\n<p>{_verdict(report)}</p>\n</html>\n"
+    return write_document("Check of a server", [head, f"<ul>{''.join(rows)}</ul>", f"<p>{_verdict(report)}</p>"])

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import mcp_types
 from syrupy.assertion import SnapshotAssertion
 from syrupy.data import SnapshotCollection
 from syrupy.extensions.json import JSONSnapshotExtension
@@ -19,7 +20,7 @@ from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
 from mcp_parity import listing
-from mcp_parity.answers import Answer, check_listed, check_stable, describe_volatile, get_prompt, observe, read
+from mcp_parity.answers import Answer, check_stable, describe_volatile, get_prompt, observe, read
 from mcp_parity.calls import call_tool, parse_calls
 from mcp_parity.comparison import use_one_form
 from mcp_parity.serving import AnyClient, converse
@@ -56,10 +57,6 @@ class GoldenExtension(JSONSnapshotExtension):
         """Write the whole file or nothing."""
         [snapshot] = snapshot_collection
         write_whole(Path(snapshot_collection.location), str(snapshot.data))
-
-
-def use_goldens(snapshot: SnapshotAssertion, settings: Settings) -> SnapshotAssertion:
-    return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), {"root": settings.golden}))
 
 
 def write_golden(snapshot: SnapshotAssertion, name: str, value: Any) -> None:
@@ -153,7 +150,7 @@ class Check:
         for leak in answer.find_leaks():
             warnings.warn(leak, ContractWarning, stacklevel=2)
         if row["type"] == "resource" and (own or not self.world):
-            check_listed(answer, partial(self._lists, uri))
+            self._check_listed(answer)
         kind, other = self._find_kinds(answer, row)
         value = self._serialize(answer, row)
         try:
@@ -166,9 +163,14 @@ class Check:
                 converse(self.server, self.settings, again, uri)
             raise
 
-    def _lists(self, uri: str) -> bool:
-        listed = converse(self.server, self.settings, lambda client: listing.get_list(client, "resources"), "resources")
-        return any(one["uri"] == uri for one in listed)
+    def _check_listed(self, answer: Answer) -> None:
+        """Check that a resource of the inventory is known to resources/read, and else whether it is listed still."""
+        if answer.error and answer.error.get("code") == mcp_types.INVALID_PARAMS:
+            found = converse(self.server, self.settings, partial(listing.get_list, name="resources"), "resources")
+            lists = "server lists it, but resources/read does not know it"
+            is_listed = any(one["uri"] == answer.uri for one in found)
+            said = lists if is_listed else "inventory has it, but the server neither lists nor knows it"
+            raise ContractError(f"{answer.uri}: the {said}: {answer.error.get('message')}")
 
     async def _call(self, client: AnyClient, row: Row) -> Answer:
         if not any(tool["name"] == row["name"] for tool in await listing.get_list(client, "tools")):
@@ -311,8 +313,8 @@ class Check:
             raise ContractError(f"there is no {shown}: {UPDATE}")
         if path.read_text(encoding="utf-8") == text:
             return
-        rows = parse_rows(text)[0]
-        lines = listing.describe_changes(listing.read_rows(self.settings), rows, self.settings.columns, shown)
+        known, rows = listing.read_rows(self.settings), parse_rows(text)[0]
+        lines = listing.describe_changes(known, rows, self.settings.columns, shown)
         lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
         raise ContractError("\n".join(lines))
 

@@ -189,9 +189,10 @@ def mcp_to_golden() -> "Callable[[Answer], Any] | None":
 @pytest.fixture
 def mcp_golden(pytestconfig: pytest.Config, snapshot: "SnapshotAssertion") -> "SnapshotAssertion":
     """For the tests of `mcp_other_goldens`: `mcp_golden(name="errors/x")` is the file errors/x.json of the goldens."""
-    from mcp_parity.checking import use_goldens
+    from mcp_parity.checking import GoldenExtension
 
-    return use_goldens(snapshot, pytestconfig.stash[_settings])
+    root = {"root": pytestconfig.stash[_settings].golden}
+    return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), root))
 
 
 @pytest.fixture
@@ -209,11 +210,7 @@ def mcp_parity(
 
     config = request.config
     settings = config.stash[_settings]
-    if _rows in config.stash:
-        rows, names = config.stash[_rows], config.stash[_names]
-    else:
-        rows = report(lambda: select_resources(read_rows(settings)))
-        names = Names.of(rows)
+    rows = config.stash[_rows] if _rows in config.stash else report(lambda: select_resources(read_rows(settings)))
     home, *others = config.stash[_worlds][request.module.__name__] or [mcp_world]
     return Check(
         settings=settings,
@@ -221,7 +218,7 @@ def mcp_parity(
         world="" if mcp_world == home else mcp_world,
         worlds=["", *others],
         rows=rows,
-        names=names,
+        names=config.stash.get(_names, None) or Names.of(rows),
         snapshot=mcp_golden,
         update=_updates(config),
         to_golden=mcp_to_golden,

@@ -23,10 +23,7 @@ def read_entries(changelog: str) -> dict[str, set[str]]:
 
 
 def find_unannounced(subjects: Iterable[str], before: str, after: str) -> list[str]:
-    """Return the subjects that no entry names which is new or changed in the changelog `after`.
-
-    A name can be a pattern: `shop://item/*` or `shop://item/{id}`.
-    """
+    """Return the subjects that no new or changed entry of the changelog `after` names, perhaps by `shop://item/*`."""
     known = read_entries(before)  # they announced earlier changes
     announced = {name for entry, names in read_entries(after).items() if entry not in known for name in names}
     patterns = [_to_pattern(name) for name in announced if "://" in name]
@@ -137,7 +134,6 @@ def write_page(
     counted = [f"{count} {kind}" for kind, count in counts.items() if count] or ["no changes for clients"]
     total = ", ".join([*counted, f"{len(subjects - groups.keys())} unchanged"])
     parts = [
-        _TEMPLATE.read_text("utf-8"),
         f"<p><code>{_text(base)}</code> → <code>{_text(head)}</code></p>",
         f'<p class="quiet">Resources, tools and prompts by their most severe change: {total}.</p>',
         _write_banner(unannounced, changelog)
@@ -145,7 +141,12 @@ def write_page(
         else f"<p>{_text(write_verdict(groups, [], changelog))}</p>",
         *(_write_group({name: groups[name] for name in names}, before, after) for names in _join_alike(groups)),
     ]
-    return "\n".join(parts) + "\n</html>\n"
+    return write_document("Changes for clients", parts)
+
+
+def write_document(title: str, parts: Iterable[str]) -> str:
+    """Return a page without scripts."""
+    return "\n".join([_TEMPLATE.read_text("utf-8").replace("TITLE", title), *parts, "</html>", ""])
 
 
 def _write_banner(unannounced: list[str], changelog: str) -> str:
@@ -160,10 +161,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
 
 
 def _join_alike(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
-    """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
-
-    Values may differ, unless a person must read them.
-    """
+    """Yield subjects with the same changes together, if they are enough. Values may differ if nobody must read them."""
     merged: dict[object, list[str]] = {}
     for subject, group in groups.items():
         key = frozenset((one.change.generalize(), one.where) for one in group)

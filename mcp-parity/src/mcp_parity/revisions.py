@@ -57,10 +57,7 @@ class Places:
 
 
 def find_places(candidates: dict[str, str], given: Places, revision: str) -> Places:
-    """Return the given places, and the configured ones where an empty path is given.
-
-    `candidates` are the texts of the files that can configure pytest, by path, the first first.
-    """
+    """Return the given places, or else those that the first of the files says. They can configure pytest."""
     found = ((posixpath.dirname(path), _read_options(path, text, revision)) for path, text in candidates.items())
     default: tuple[str, Any] = ("", {})
     folder, options = next((one for one in found if one[1] is not None), default)
@@ -146,10 +143,7 @@ def find_merge_base(base: str, head: str) -> tuple[str, str]:
 
 
 def read_revision(name: str, given: Places, commit: str = "") -> Revision:
-    """Read a revision of this directory's repository. Its configuration names the places that are not given.
-
-    `commit` is the one to read if the name is only for messages.
-    """
+    """Read a revision, or the `commit` if its name is only for messages. It names the places that are not given."""
     tree = _find_commit(commit or name, about=name)
     here = PurePosixPath(_git("rev-parse", "--show-prefix", about=name).decode(errors="replace").rstrip("\n"))
     paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
