@@ -118,7 +118,7 @@ def test_a_login_that_is_refused(capsysbinary: pytest.CaptureFixture[bytes]) -> 
         ),
     ],
 )
-def test_a_resource_that_needs_a_login_is_no_error_and_no_success(
+def test_a_resource_that_needs_a_login_is_neither_an_error_nor_a_success(
     error: dict[str, Any], line: str, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with serve_raw(refusal=error) as url:

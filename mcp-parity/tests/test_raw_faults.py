@@ -287,6 +287,7 @@ def test_goldens_of_an_earlier_version_pass(raw: Project) -> None:
     for name in ("prompts/greet", "errors/unknown"):
         (raw.root / f"golden/{name}.json").unlink()
     raw.change('  "name": "raw",\n  "protocol": "2025-11-25"\n', '  "name": "raw"\n', "golden/discovery/server.json")
+    raw.write("tests/test_contract.py", WORLD.format(fault="", world="away"))
     status, output = raw.run()
     assert status == 0, output
 

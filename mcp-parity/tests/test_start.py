@@ -53,7 +53,7 @@ def test_a_change_is_found_without_goldens(fault: str, repository: Repository, t
 
 
 @pytest.mark.parametrize("fault", ["", "has a clock", "searches with a clock", "plots with a clock"])
-def test_what_differs_from_read_to_read_is_no_change(fault: str, repository: Repository) -> None:
+def test_what_differs_from_read_to_read_is_not_reported(fault: str, repository: Repository) -> None:
     repository.files["server.py"] = write(fault)
     repository.commit("second")
     repository.files["src/new.py"] = "x = 1\n"

@@ -211,8 +211,10 @@ class Check:
         found = converse(self.server, self.settings, self._read_lists, "lists")
         if "get-resource" in found:
             listing.check_discovery(found)
-        pinned = None if self.update else read_golden(self.settings, self.names.listing("server", self.world))
-        if pinned is not None and "protocol" not in pinned:  # an earlier version did not write it
+        pinned = (read_golden(self.settings, self.names.listing("server", world)) for world in (self.world, ""))
+        if not self.update and "protocol" not in next(
+            filter(None, pinned), found.get("server", {})
+        ):  # of an earlier version
             found.get("server", {}).pop("protocol", None)
         for name, value in found.items():
             if "/" in name:
