@@ -23,8 +23,9 @@ def find_calls(tools: list[Entry]) -> list[Call]:
     for tool in filter(is_harmless, tools):
         schema = tool.get("inputSchema") or {}
         whole = [one for one in schema.get("examples") or [] if isinstance(one, dict)]
-        properties = {name: one for name, one in (schema.get("properties") or {}).items() if isinstance(one, dict)}
-        first = {name: one["examples"][0] for name, one in properties.items() if one.get("examples")}
+        properties = (schema.get("properties") or {}).items()
+        listed = {name: one.get("examples") for name, one in properties if isinstance(one, dict)}
+        first = {name: one[0] for name, one in listed.items() if isinstance(one, list) and one}
         if not whole and set(schema.get("required") or ()) <= first.keys():
             whole = [first]
         calls += [Call(tool["name"], arguments) for arguments in whole]

@@ -211,10 +211,9 @@ class Check:
         found = converse(self.server, self.settings, self._read_lists, "lists")
         if "get-resource" in found:
             listing.check_discovery(found)
-        pinned = (read_golden(self.settings, self.names.listing("server", world)) for world in (self.world, ""))
-        if not self.update and "protocol" not in next(
-            filter(None, pinned), found.get("server", {})
-        ):  # of an earlier version
+        names = [] if self.update else [self.names.listing("server", world) for world in (self.world, "")]
+        pinned = next(filter(None, (read_golden(self.settings, name) for name in names)), {"protocol": ""})
+        if "protocol" not in pinned:  # an earlier version did not write it
             found.get("server", {}).pop("protocol", None)
         for name, value in found.items():
             if "/" in name:
@@ -316,9 +315,8 @@ class Check:
         if path.read_text(encoding="utf-8") == text:
             return
         known, rows = listing.read_rows(self.settings), parse_rows(text)[0]
-        lines = listing.describe_changes(known, rows, self.settings.columns, shown)
-        lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
-        raise ContractError("\n".join(lines))
+        lines = "\n".join(listing.describe_changes(known, rows, self.settings.columns, shown))
+        raise ContractError(f"{shown} is not what the server lists\n{lines}\nIf this is intended: {UPDATE}.")
 
     def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
