@@ -382,6 +382,14 @@ def test_tools_that_only_read_and_need_no_argument_are_called(
     assert "buy" not in text
 
 
+def test_a_tool_that_takes_long_is_a_warning(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "plots for ever")
+    status, text = check(capsysbinary, *QUICK, "--limit", "5", CALLED)  # the other answers take less on any machine
+    assert (status, "warning  plot: the server does not answer within 5 s; " in text) == (0, True), text
+
+
 BOTH_ERAS = """
 from fastmcp import FastMCP
 from fastmcp.server.dependencies import get_context

@@ -120,7 +120,7 @@ class Checker:
         if finding not in self.report.findings:
             self.report.findings.append(finding)
 
-    def _ask(self, about: str, talk: Talk[T], limit: float | None = None) -> T | None:
+    def _ask(self, about: str, talk: Talk[T], limit: float | None = None, slow: str = ERROR) -> T | None:
         """Return what the talk returns; None after what went wrong was added to the findings."""
         left = self._end - time.monotonic()
         if left <= 0:
@@ -137,7 +137,7 @@ class Checker:
                 self._add(LOGIN, about, f"it ends at its start and needs a login: {said}")
             else:
                 late = "; --limit names another time" if "(mcp_timeout)" in str(error) else ""
-                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", "") + late)
+                self._add(slow if late else ERROR, about, str(error).replace(" (mcp_timeout)", "") + late)
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
                 without_advice = line.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
@@ -259,7 +259,7 @@ class Checker:
             self._warn(name, what, answer, self._call(name) or answer)
 
     def _call(self, name: str) -> dict[str, Any] | None:
-        answer = self._ask(name, partial(call_tool, call=Call(name, {})))
+        answer = self._ask(name, partial(call_tool, call=Call(name, {})), slow=WARNING)
         if answer and answer.error is not None:
             level = LOGIN if wants_login(answer.error_text) else WARNING
             self._add(level, name, f"it needs no argument, but refuses: {answer.error.get('message')}")
