@@ -14,7 +14,7 @@ FIXED := $(if $(CI),--randomly-seed=1 --hypothesis-profile=ci)
 THOROUGH := --hypothesis-profile=thorough
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
 PARITY_dev := -e './mcp-parity[test]'
-WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py tests/view/test_view.py
+WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py tests/contract/test_files.py tests/view/test_view.py
 UPDATE := $(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update -m 'not install'
 GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
 

@@ -63,6 +63,8 @@ def plot(_: dict[str, Any]) -> dict[str, Any]:
         ORDERS.append(1)
     if FAULT == "refuses to plot":
         return {"content": [{"type": "text", "text": "no rows"}], "isError": True}
+    if FAULT == "plots for ever":
+        time.sleep(600)
     if FAULT == "plots with a clock":
         return {"content": [{"type": "text", "text": str(time.monotonic_ns())}]}
     return {"content": [IMAGE | ({"data": "iVBORg=="} if FAULT == "plots another image" else {})]}

@@ -26,8 +26,6 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `initialize`."""
     if FAULT == "hangs at its start":
         time.sleep(600)
-    if FAULT == "starts late":
-        time.sleep(1)  # the test gives it less; a slow machine makes it only later
     if FAULT == "prints at its start":
         say("Hello")
     capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}

@@ -25,7 +25,7 @@ FAULTS = {
     "tool: one has another type": (LIES, f'contents[1].mime_type: {READ}"image/png"; {TOOL}"image/jpeg"'),
     "tool: a table has another type": (LIES, "contents[3].mime_type: " + READ, f'{TOOL}"text/csv"'),
     "tool: a table has another URI": (LIES, f'contents[3].uri: {READ}"raw://table"; {TOOL}"raw://other"'),
-    "tool: one is not base64": ("raw://rows: a blob of get_resource is not base64: ",),
+    "tool: one is not base64": ("raw://rows: a blob of the tool is not base64: ",),
     "read: none is attached": (LIES, f"contents[1]: {READ}nothing; {TOOL}{{"),
     "read: one is missing": (LIES, f"contents[2]: {READ}nothing; {TOOL}{{"),
     "read: one is twice": (LIES, "contents[3]: " + READ + '{"', TOOL + "nothing"),

@@ -93,7 +93,7 @@ def compare(before: Schema, after: Schema) -> tuple[list[str], int]:
     return summary.lines, summary.status
 
 
-def test_a_schema_with_the_same_meaning_is_unchanged() -> None:
+def test_a_schema_with_the_same_meaning_has_not_changed() -> None:
     found = {}
     for name, edit in SAME.items():
         after = copy.deepcopy(SCHEMA)

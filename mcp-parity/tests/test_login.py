@@ -56,7 +56,7 @@ def test_a_sentence_says_that_a_login_is_missing() -> None:
         ("wants a key when it reads", 3, "it needs a login: API_KEY is not set; it names API_KEY"),
     ],
 )
-def test_a_listed_resource_that_cannot_be_read_is_not_a_success(
+def test_a_listed_resource_that_cannot_be_read_fails_the_check(
     fault: str, status: int, line: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULT", fault)

@@ -53,12 +53,31 @@ def test_a_change_is_found_without_goldens(fault: str, repository: Repository, t
 
 
 @pytest.mark.parametrize("fault", ["", "has a clock", "searches with a clock", "plots with a clock"])
-def test_what_differs_from_read_to_read_is_no_change(fault: str, repository: Repository) -> None:
+def test_what_differs_from_read_to_read_is_not_reported(fault: str, repository: Repository) -> None:
     repository.files["server.py"] = write(fault)
     repository.commit("second")
     repository.files["src/new.py"] = "x = 1\n"
     repository.commit("third")
     done = repository.diff("second", "third", "--start", START)
+    assert (done.stdout, done.returncode) == ("No changes for clients.\n", 0), done
+
+
+def test_uncommitted_changes_and_other_worktrees_are_left_alone(repository: Repository) -> None:
+    repository.files["src/new.py"] = "x = 1\n"
+    repository.commit("second")
+    dirty = repository.root / "server.py"
+    dirty.write_text("not committed", encoding="utf-8")
+    done = repository.diff("first", "second", "--start", START)
+    assert (done.stdout, done.returncode) == ("No changes for clients.\n", 0), done
+    assert dirty.read_text(encoding="utf-8") == "not committed"
+
+
+def test_without_a_merge_base_nothing_is_started(repository: Repository) -> None:
+    repository.files["src/new.py"] = "x = 1\n"
+    repository.commit("unrelated", parent="")
+    done = repository.diff("first", "unrelated", "--start", "no-such-command")
+    assert (done.returncode, "there is no merge base" in done.stderr) == (2, True), done
+    done = repository.diff("first", "unrelated", "--start", START, "--exact")
     assert (done.stdout, done.returncode) == ("No changes for clients.\n", 0), done
 
 

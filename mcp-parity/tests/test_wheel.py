@@ -47,7 +47,7 @@ def test_a_stranger_adopts_a_server_with_two_lines(tmp_path: Path) -> None:
     status, output = environment.pytest(project, "--snapshot-update")
     assert status == 0, output
     status, output = environment.pytest(project)
-    assert (status, "5 passed" in output) == (0, True), output
+    assert (status, "6 passed" in output) == (0, True), output
     server = project / "server.py"
     server.write_text(SERVER.replace("True}", "1}"), encoding="utf-8")
     status, output = environment.pytest(project)

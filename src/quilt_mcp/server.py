@@ -184,6 +184,7 @@ def create_manager(app: App, domains: Iterable[Domain] | None = None) -> Resourc
         diagnosis=DIAGNOSIS,
         documents=[] if settings.view == "off" else [make_page(registry.values())],
         translations=[domain.translate for domain in domains],
+        guesses=[domain.guess for domain in domains],
     )
 
 

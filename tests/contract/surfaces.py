@@ -39,9 +39,10 @@ async def ask(client: AnyClient, uri: str) -> Answer:
 def convert(found: mcp_parity.Answer) -> Answer:
     """Return an answer in the form of our goldens: the tool's body, which has all that resources/read tells."""
     assert found.body is not None
-    if found.contents is not None:
-        [content] = found.contents
-        assert content.keys() == {"mime_type", "data"}
-        # mcp-parity compares the values. Here the fields also have the same order.
-        assert json.dumps(content["data"]) == json.dumps(found.body["data"])
-    return Answer(found.uri, found.body, found.error)
+    if found.contents is None:
+        return Answer(found.uri, found.body, found.error)
+    content, *attachments = found.contents
+    assert content.keys() == {"mime_type", "data"}
+    # mcp-parity compares the values, and the attachments. Here the fields also have the same order.
+    assert json.dumps(content["data"]) == json.dumps(found.body["data"])
+    return Answer(found.uri, found.body | ({"attachments": attachments} if attachments else {}), found.error)

@@ -140,7 +140,7 @@ INVISIBLE = {
 
 @in_world("admin")
 @pytest.mark.parametrize("kind", INVISIBLE)
-async def test_a_name_with_characters_that_nobody_sees_is_looked_up(kind: str, world: World, client: AnyClient) -> None:
+async def test_a_name_with_invisible_characters_is_looked_up(kind: str, world: World, client: AnyClient) -> None:
     answer = await ask(client, TABLES.format(encode(INVISIBLE[kind])))
     check_refusal(answer, {"NotFound"})
     assert answer.body["message"].isascii()

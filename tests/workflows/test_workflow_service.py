@@ -263,6 +263,7 @@ def test_the_list_has_the_latest_update_first_then_the_id(clock: time_machine.Tr
         "progress": {"completed_steps": 1, "skipped_steps": 1, "total_steps": 3, "percentage": 66.7},
         "created_at": "2026-05-01T12:00:00Z",
         "updated_at": "2026-05-01T12:01:00Z",
+        "uri": "workflow://workflows/c/status",
     }
 
 

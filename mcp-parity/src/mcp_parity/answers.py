@@ -5,9 +5,10 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import mcp_types
@@ -39,10 +40,7 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
     if content.meta:
         shown["meta"] = content.meta
     if not isinstance(content, mcp_types.TextResourceContents):
-        try:
-            return shown | show_blob(content.blob, content.mime_type)
-        except ValueError as error:
-            raise ContractError(f"{uri}: the blob is not base64: {error}") from error
+        return shown | show_blob(f"{uri}: the blob", content.blob, content.mime_type)
     if len(content.text) > MOST_CHARACTERS:
         raise ContractError(f"{uri}: {len(content.text):,} characters are too many to compare; add it to mcp_exclude")
     shown |= show_text(content.text)
@@ -53,15 +51,13 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
             read_json(content.text)
         except ValueError as error:
             raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
-    if "data" in shown and not is_json and content.text not in _write_plainly(shown["data"]):
-        shown["lines"] = content.text.split("\n")  # of a text, clients see each blank
+    if (
+        "data" in shown and not is_json
+    ):  # frameworks announce an object as text/plain; of other texts, each blank counts
+        dump = partial(json.dumps, shown["data"], ensure_ascii=False)
+        written = {dump(), dump(separators=(",", ":")), json.dumps(shown["data"])}
+        shown |= {} if content.text in written else {"lines": content.text.split("\n")}
     return shown
-
-
-def _write_plainly(value: Any) -> set[str]:
-    """Return the texts that frameworks write for an object: FastMCP announces it as text/plain."""
-    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return {compact, json.dumps(value), json.dumps(value, ensure_ascii=False)}
 
 
 def show_text(text: str) -> dict[str, Any]:
@@ -70,9 +66,12 @@ def show_text(text: str) -> dict[str, Any]:
     return {"lines": text.split("\n")} if parsed is None else {"data": parsed}
 
 
-def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
+def show_blob(about: str, blob: str, mime_type: str | None) -> dict[str, Any]:
     """Return base64 text as a golden holds it: by size and hash. A review shows the small images."""
-    raw = base64.b64decode(blob, validate=True)
+    try:
+        raw = base64.b64decode(blob, validate=True)
+    except ValueError as error:
+        raise ContractError(f"{about} is not base64: {error}") from error
     shown = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
     image = {"image": blob} if (mime_type or "").startswith("image/") and len(raw) <= LARGEST_IMAGE else {}
     return {"blob": shown | image}
@@ -80,10 +79,7 @@ def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The tool's answer. It has a body if the tool answers with `success` and `uri`.
-
-    A tool of another form can have texts and structured content beside them.
-    """
+    """The tool's answer: a body if it has `success` and `uri`, else texts, perhaps with structured content."""
 
     refused: bool
     message: str
@@ -114,7 +110,6 @@ class ToolAnswer:
         """Return the contents of resources/read and those of the tool, with only the fields that the tool tells."""
         found = [[{"uri": uri} | one for one in contents], self.contents]
         told = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
-        found = [[_drop_lines(content) for content in side] for side in found]
         one, other = ([_pick(content, told) for content in side] for side in found)
         if len(one) != len(other) or (have_same_items(one, other) and not are_equal(one, other)):
             return [one, other]
@@ -122,13 +117,10 @@ class ToolAnswer:
         return [list(map(_pick, side, fields)) for side in found]
 
 
-def _drop_lines(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a content without the lines of a text of which the data are known: tools may write them differently."""
-    return {name: value for name, value in content.items() if name != "lines" or "data" not in content}
-
-
-def _pick(content: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in content.items() if name in names}
+def _pick(content: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return some fields, but not the lines of a text of which the data are known: tools may write it differently."""
+    told = names - ({"lines"} if "data" in content else set())
+    return {name: value for name, value in content.items() if name in told}
 
 
 Attachment = mcp_types.ImageContent | mcp_types.AudioContent | mcp_types.EmbeddedResource
@@ -158,11 +150,8 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     parts = [body] if body.get("contents") is None else body["contents"]
     if not (isinstance(parts, list) and all(map(_is_content, parts))):
         raise ContractError(f"{uri}: the contents of {tool} are not a list of objects with texts")
-    try:
-        attached = [show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
-        shown = [{"mime_type": one.get("mime_type")} | _show_part(one, attached) for one in parts]
-    except ValueError as error:
-        raise ContractError(f"{uri}: a blob of {tool} is not base64: {error}") from error
+    attached = [show_attachment(uri, block) for block in result.content if isinstance(block, Attachment)]
+    shown = [{"mime_type": one.get("mime_type")} | _show_part(uri, one, attached) for one in parts]
     return ToolAnswer(refused=False, message="", contents=shown + attached, body=body)
 
 
@@ -170,21 +159,20 @@ def show_attachment(uri: str, block: Attachment) -> dict[str, Any]:
     """Return a content that the tool gives beside its body. Only an embedded resource tells a URI."""
     if isinstance(block, mcp_types.EmbeddedResource):
         return {"uri": block.resource.uri} | show_content(uri, block.resource)
-    return {"mime_type": block.mime_type} | show_blob(block.data, block.mime_type)
+    return {"mime_type": block.mime_type} | show_blob(f"{uri}: a blob of the tool", block.data, block.mime_type)
 
 
 def _is_content(part: Any) -> bool:
-    names = ("text", "blob", "mime_type")
-    return isinstance(part, dict) and all(isinstance(part.get(name) or "", str) for name in names)
+    return isinstance(part, dict) and all(isinstance(part.get(one) or "", str) for one in ("text", "blob", "mime_type"))
 
 
-def _show_part(part: dict[str, Any], attached: list[dict[str, Any]]) -> dict[str, Any]:
+def _show_part(uri: str, part: dict[str, Any], attached: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the value of a content of the body. What is attached in place of the value is no further content."""
     given = {name for name, value in part.items() if value is not None}
     if "text" in given and "data" not in given:
         return show_text(part["text"])
     if "data" not in given and "blob" in given:
-        shown = show_blob(part["blob"], part.get("mime_type"))
+        shown = show_blob(f"{uri}: a blob of the tool", part["blob"], part.get("mime_type"))
         if attached and attached[0].get("blob") == shown["blob"]:
             attached.pop(0)
         return shown
@@ -207,21 +195,17 @@ def _show_blocks(uri: str, blocks: list[Any], texts: list[str], expected: list[d
 def _show_block(uri: str, block: Any, expected: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(block, Attachment):
         return _show_value(str(getattr(block, "text", "")), expected)
-    try:
-        shown = show_attachment(uri, block)
-    except ValueError as error:
-        raise ContractError(f"{uri}: a blob of the tool is not base64: {error}") from error
+    shown = show_attachment(uri, block)
     return {name: value for name, value in shown.items() if value is not None or name != "mime_type"}
 
 
 def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
     if "blob" in expected:
-        with suppress(ValueError):
-            return show_blob(text, expected.get("mime_type"))
+        with suppress(ContractError):
+            return show_blob("", text, expected.get("mime_type"))
     return show_text(text)
 
 
-_INVALID_PARAMS = -32602
 _UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
 _STACK = re.compile(r"Traceback \(most recent call last\)|\\n\s+at \S.*:\d+")  # of Python; of JavaScript, in JSON
 _SECRET = re.compile(
@@ -243,13 +227,10 @@ _LACK = re.compile(
     rf"|\b(missing|no|invalid|expired|set|provide|specify|supply|require[sd]?|needs?|without|configure|locate|find|wrong)"
     rf"( (a|an|the|your|any|valid|required|environment variable)){{0,3}}:? ['\"`]?{_NOUN}\b"
 )
-_EXCEPTION = re.compile(
-    r"\b(?!No|Not|Key|Auth|Unauth|Credential|Login|Token|Forbidden|Permission)[A-Z]\w*(Error|Exception)\b"
-)
+_NAMED = "No|Not|Key|Auth|Unauth|Credential|Login|Token|Forbidden|Permission"
+_EXCEPTION = re.compile(rf"\b(?!{_NAMED})[A-Z]\w*(Error|Exception)\b")
 """An exception that says nothing of a login by its name. It is a failure of the server, whatever names it quotes."""
-_CREDENTIAL = re.compile(
-    r"\b[A-Z][A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIALS)\b|`[^`]*\b(?:login|auth)\b[^`]*`"
-)
+CREDENTIAL = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIALS)\b|`[^`]*\b(?:login|auth)\b.*?`")
 
 _TIMES = (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*", r"\d\d?:\d\d:\d\d( [AP]M)?", r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(
@@ -260,16 +241,10 @@ _TIME = re.compile(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answers for a URI.
+    """What a server answers for a URI: the contents of resources/read, or its JSON-RPC error.
 
-    Attributes:
-        uri: the URI.
-        contents: the contents of resources/read; None if it refuses.
-        error: the JSON-RPC error of resources/read; None if it answers.
-        body: the structured content of the tool; None without one.
-        refusal: the tool's refusal of an answer that exceeds its `max_bytes`, or the text of a tool without a body.
-        other: structured content of the tool that has another form than the contents.
-        cache: how long and for whom a client may keep the answer, if the server says more than "not at all".
+    The tool adds its `body`, its `refusal` of an answer above its `max_bytes` or in words, and `other` structured
+    content that only can be pinned. `cache` says how long and for whom a client may keep the answer, if at all.
     """
 
     uri: str
@@ -320,11 +295,6 @@ def has_time(value: Any) -> bool:
 def wants_login(text: str) -> bool:
     """Return whether a text says that a login is missing or refused. To name one is not enough."""
     return bool(_LACK.search(text)) and not _EXCEPTION.search(text)
-
-
-def find_credentials(text: str) -> list[str]:
-    """Return the variables and commands that a text names."""
-    return list(dict.fromkeys(_CREDENTIAL.findall(text)))
 
 
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
@@ -404,43 +374,20 @@ def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
 
 def describe_volatile(uri: str, paths: set[str], answer: Answer) -> str:
     """Return which lines declare values that differ from read to read."""
-    proposed = (f"{uri} {path}{_propose_part(answer, path)}" for path in sorted(paths))
+    texts = "\n".join(line for one in answer.contents or [] for line in one.get("lines", []))
+    time = next(
+        (f" /{one}/" for one in _TIMES if re.search(one, texts)), ""
+    )  # so that other parts of lines stay pinned
+    proposed = (f"{uri} {path}{time if path.endswith('.lines[]') else ''}" for path in sorted(paths))
     lines = "".join(f"\n    {json.dumps(line, ensure_ascii=False)}," for line in proposed)  # as in TOML
     advice = "Make it stable, or declare what changes:"
     return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [{lines}\n]"
 
 
-def _propose_part(answer: Answer, path: str) -> str:
-    """Return a pattern for a time in a line of a text, so that the other lines stay pinned."""
-    if not path.endswith(".lines[]"):
-        return ""
-    lines = "\n".join(line for one in answer.contents or [] for line in one.get("lines", []))
-    found = next((one for one in _TIMES if re.search(one, lines)), None)
-    return f" /{found}/" if found else ""
-
-
-async def check_stable(
-    client: AnyClient,
-    first: Answer,
-    settings: Settings,
-    *,
-    about: Any,
-    ask: Callable[[], Awaitable[Answer]] | None = None,
-) -> None:
+async def check_stable(first: Answer, settings: Settings, ask: Callable[[], Awaitable[Answer]], *, about: Any) -> None:
     """Ask for an answer again. If there is a sign of a time in `about`, a clock of one second moves before."""
-    if has_time(about):
-        await asyncio.sleep(settings.pause)
+    await asyncio.sleep(settings.pause if has_time(about) else 0)
     paths = settings.volatile_paths(first.uri)
-    answers = (first, await ask()) if ask else (first.without_tool(), await read(client, first.uri))
-    one, other = [mask(answer.to_golden(), paths) for answer in answers]
+    one, other = [mask(answer.without_tool().to_golden(), paths) for answer in (first, await ask())]
     if moved := {found.volatile for found in find_differences(one, other)}:
         raise ContractError(describe_volatile(first.uri, moved, first))
-
-
-def check_listed(answer: Answer, is_listed: Callable[[], bool]) -> None:
-    """Check that a resource of the inventory is known to resources/read, and else whether the server lists it still."""
-    if (answer.error or {}).get("code") == _INVALID_PARAMS:
-        message = (answer.error or {}).get("message")
-        if is_listed():
-            raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")
-        raise ContractError(f"{answer.uri}: the inventory has it, but the server neither lists nor knows it: {message}")

@@ -1,9 +1,11 @@
 """Calls of tools: which ones, and what they answer, in the form of an answer of a resource."""
 
+from typing import Any
+
 import mcp_types
 from mcp.shared.exceptions import MCPError
 
-from mcp_parity.answers import Answer, ToolAnswer, accept_refusal, show_attachment, show_text
+from mcp_parity.answers import Answer, Attachment, ToolAnswer, accept_refusal, show_attachment, show_text
 from mcp_parity.serving import AnyClient
 from mcp_parity.settings import Call, ContractError, Entry, Settings
 
@@ -21,11 +23,9 @@ def find_calls(tools: list[Entry]) -> list[Call]:
     for tool in filter(is_harmless, tools):
         schema = tool.get("inputSchema") or {}
         whole = [one for one in schema.get("examples") or [] if isinstance(one, dict)]
-        first = {
-            name: one["examples"][0]
-            for name, one in (schema.get("properties") or {}).items()
-            if isinstance(one, dict) and isinstance(one.get("examples"), list) and one["examples"]
-        }
+        properties = (schema.get("properties") or {}).items()
+        listed = {name: one.get("examples") for name, one in properties if isinstance(one, dict)}
+        first = {name: one[0] for name, one in listed.items() if isinstance(one, list) and one}
         if not whole and set(schema.get("required") or ()) <= first.keys():
             whole = [first]
         calls += [Call(tool["name"], arguments) for arguments in whole]
@@ -38,14 +38,7 @@ async def call_tool(client: AnyClient, call: Call) -> Answer:
         result = await client.call_tool_mcp(call.tool, call.arguments)
     except MCPError as refused:
         return Answer(call.subject, None, accept_refusal(client, refused))
-    shown = []
-    for block in result.content:
-        if isinstance(block, mcp_types.ImageContent | mcp_types.AudioContent | mcp_types.EmbeddedResource):
-            shown.append(show_attachment(call.subject, block))
-        elif isinstance(block, mcp_types.TextContent):
-            shown.append(show_text(block.text))
-        else:
-            shown.append(block.model_dump(mode="json", by_alias=True, exclude_none=True))
+    shown = [_show_block(call.subject, block) for block in result.content]
     texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
     if result.is_error:
         return Answer(call.subject, None, {"message": "\n".join(texts)})
@@ -54,6 +47,13 @@ async def call_tool(client: AnyClient, call: Call) -> Answer:
         found = ToolAnswer(False, "", shown, None, texts, result.structured_content)  # noqa: FBT003 - not refused
         structured = found.check_structured(f"{call.subject}: the text and the structured content") or SAME
     return Answer(call.subject, shown, None, other=structured)
+
+
+def _show_block(subject: str, block: Any) -> dict[str, Any]:
+    if isinstance(block, Attachment):
+        return show_attachment(subject, block)
+    is_text = isinstance(block, mcp_types.TextContent)
+    return show_text(block.text) if is_text else block.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def parse_calls(settings: Settings, tools: list[Entry]) -> list[Call]:

@@ -3,21 +3,21 @@
 import json
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from html import escape
-from importlib.resources import files
 from typing import Any, TypeVar
 
-from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
+from mcp_parity.answers import CREDENTIAL, Answer, observe, read, wants_login
 from mcp_parity.calls import call_tool, is_harmless
 from mcp_parity.listing import LISTS, describe_start, find_example, find_unknown, get_list, get_pages, match_template
+from mcp_parity.review import write_document
 from mcp_parity.schemas import find_broken_references
-from mcp_parity.serving import AnyClient, Unanswered, ask, disconnect
+from mcp_parity.serving import AnyClient, Talk, Unanswered, ask, disconnect
 from mcp_parity.settings import START, Call, ContractError, Settings
 from mcp_parity.transports import Command, Remote, advise
-from mcp_parity.values import cut, find_differences, make_visible
+from mcp_parity.values import are_equal, cut, find_differences, make_visible
 
 T = TypeVar("T")
 ERROR, LOGIN, WARNING, NOTE = "error", "login", "warning", "note"
@@ -27,8 +27,6 @@ READERS = ("get_resource", "read_resource")
 """Tools that read resources: those of this name that take a `uri`, as FastMCP's `ResourcesAsTools` has."""
 MOST_LINES = 14
 MOST_NAMES = 3
-NEWEST = "2026"
-"""The start of the names of protocols that earlier clients do not speak."""
 LARGE = 1_000_000
 LONGEST = 240
 MOST_SAID = 120  # so that the credential is in the line
@@ -98,7 +96,7 @@ class Checker:
         if start is not None:
             lists = {name: self._list(name, start.get("capabilities")) for name in LISTS}
             for found in _judge_lists(lists):
-                self._add(found.level, found.about, found.text)
+                self._add(*found)
             tools = {tool["name"]: tool for tool in lists["tools"]}
             inputs = {name: tool["inputSchema"].get("properties") or () for name, tool in tools.items()}
             self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
@@ -122,9 +120,7 @@ class Checker:
         if finding not in self.report.findings:
             self.report.findings.append(finding)
 
-    def _ask(
-        self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], limit: float | None = None
-    ) -> T | None:
+    def _ask(self, about: str, talk: Talk[T], limit: float | None = None, slow: str = ERROR) -> T | None:
         """Return what the talk returns; None after what went wrong was added to the findings."""
         left = self._end - time.monotonic()
         if left <= 0:
@@ -141,7 +137,7 @@ class Checker:
                 self._add(LOGIN, about, f"it ends at its start and needs a login: {said}")
             else:
                 late = "; --limit names another time" if "(mcp_timeout)" in str(error) else ""
-                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", "") + late)
+                self._add(slow if late else ERROR, about, str(error).replace(" (mcp_timeout)", "") + late)
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
                 without_advice = line.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
@@ -182,9 +178,8 @@ class Checker:
         found = {}
         for entry in lists["resource-templates"][: self._most]:
             template = entry["uriTemplate"]
-            uri = self._settings.examples.get(template) or self._ask(
-                template, partial(find_example, uri=template, server=self._server)
-            )
+            complete = partial(find_example, uri=template, server=self._server)
+            uri = self._settings.examples.get(template) or self._ask(template, complete)
             if uri:
                 found[uri] = entry
             else:
@@ -197,14 +192,17 @@ class Checker:
         if len(entries) > self._most:
             self._add(NOTE, "resources", f"only {self._most} of {len(entries)} are read; --most names another number")
         first = {uri: self._read(uri, entries[uri]) for uri in chosen}
-        answered = {uri: answer for uri, answer in first.items() if answer is not None}
-        if answered and time.monotonic() < self._end:
+        if any(first.values()) and time.monotonic() < self._end:
             time.sleep(max(0, min(self._settings.pause, self._end - time.monotonic())))
-        for uri, answer in answered.items():
-            self._read_again(uri, answer)
+        for uri in [uri for uri in chosen if first[uri]]:
+            again = self._observe(uri)
+            golden = again.without_tool().shorten([]) if again else first[uri]
+            if not self._warn(uri, "the answer changes between two reads", first[uri], golden) and again:
+                self._stable[uri] = golden
 
-    def _read(self, uri: str, entry: dict[str, Any]) -> Answer | None:
-        answer = self._ask(uri, lambda client: read(client, uri))
+    def _read(self, uri: str, entry: dict[str, Any]) -> dict[str, Any] | None:
+        """Return what a golden would hold of the answer, and judge it."""
+        answer = self._ask(uri, partial(read, uri=uri))
         if answer is None:
             return None
         self.report.read.append(uri)
@@ -213,7 +211,7 @@ class Checker:
             self._add(LOGIN, uri, f"it needs a login: {needed}")
         for level, text in _judge(answer, entry):
             self._add(level, uri, text)
-        return replace(answer, contents=answer.shorten([])["contents"]) if answer.contents is not None else answer
+        return answer.shorten([])
 
     def _find_missing_login(self) -> str:
         """Return what a process that has ended said about a login in its last words; empty if it did not."""
@@ -225,21 +223,12 @@ class Checker:
     def _name_credential(self, said: str, where: str) -> str:
         """Return what the server says, and which credential helps, if a text names one."""
         said = cut(said, MOST_SAID)
-        if named := find_credentials(where):
+        if named := list(dict.fromkeys(CREDENTIAL.findall(where))):
             return f"{said}; it names {', '.join(named[:MOST_NAMES])}"
         return f"{said}; {GIVE_LOGIN if isinstance(self._server, Remote) else 'it names no variable and no command'}"
 
     def _observe(self, uri: str) -> Answer | None:
         return self._ask(uri, lambda client: observe(client, uri, self._settings, self.report.tool))
-
-    def _read_again(self, uri: str, first: Answer) -> None:
-        observed = self._observe(uri)
-        if observed is None:
-            return
-        again = observed.without_tool()
-        other = again.shorten([]) if again.contents is not None else again.to_golden()
-        if not self._warn(uri, "the answer changes between two reads", first.to_golden(), other):
-            self._stable[uri] = other
 
     def _warn(self, about: str, what: str, one: Any, other: Any) -> bool:
         """Warn where two answers differ. Return whether they do."""
@@ -250,50 +239,39 @@ class Checker:
 
     def _call_tools(self, tools: list[dict[str, Any]]) -> None:
         """Call what says that it only reads and needs no argument, twice and in both eras, and read what was stable."""
-        harmless = [one for one in tools if is_harmless(one) and not one["inputSchema"].get("required")]
-        calls = [Call(one["name"], {}) for one in harmless if one["name"] != self.report.tool][: self._most]
-        first = {call.tool: self._call(call) for call in calls}
-        self.report.called = [name for name, answer in first.items() if answer]
-        for call in [call for call in calls if first[call.tool]]:
-            answer, again = first[call.tool], self._call(call)
-            if answer and again:
-                self._warn(call.tool, "the answer changes between two calls", answer.to_golden(), again.to_golden())
-        for uri in self._stable if self.report.called else ():
+        harmless = [one["name"] for one in tools if is_harmless(one) and not one["inputSchema"].get("required")]
+        answers = {name: self._call(name) for name in harmless[: self._most] if name != self.report.tool}
+        first = {name: answer for name, answer in answers.items() if answer}
+        self.report.called = list(first)
+        self._call_again(first, "the answer changes between two calls")
+        for uri in self._stable if first else ():
             now = self._ask(uri, partial(read, uri=uri))
-            if now and list(
-                find_differences(self._stable[uri], now.shorten([]) if now.contents is not None else now.to_golden())
-            ):
-                self._add(
-                    ERROR,
-                    uri,
-                    f"it differs after calls of tools that say that they only read: {', '.join(self.report.called)}",
-                )
-        if self.report.called and self.report.protocol >= NEWEST:
+            if now and not are_equal(self._stable[uri], now.shorten([])):
+                text = "it differs after calls of tools that say that they only read"
+                self._add(ERROR, uri, f"{text}: {', '.join(first)}")
+        if first and self.report.protocol >= "2026":  # earlier clients speak another
             disconnect([self._server])
             self._settings = replace(self._settings, protocol="legacy")
-            for call in calls:
-                answer, again = first[call.tool], self._call(call)
-                if answer and again:
-                    self._warn(
-                        call.tool, "the answer differs in an earlier protocol", answer.to_golden(), again.to_golden()
-                    )
+            self._call_again(first, "the answer differs in an earlier protocol")
 
-    def _call(self, call: Call) -> Answer | None:
-        answer = self._ask(call.tool, partial(call_tool, call=call))
+    def _call_again(self, first: dict[str, dict[str, Any]], what: str) -> None:
+        for name, answer in first.items():
+            self._warn(name, what, answer, self._call(name) or answer)
+
+    def _call(self, name: str) -> dict[str, Any] | None:
+        answer = self._ask(name, partial(call_tool, call=Call(name, {})), slow=WARNING)
         if answer and answer.error is not None:
             level = LOGIN if wants_login(answer.error_text) else WARNING
-            self._add(level, call.tool, f"it needs no argument, but refuses: {answer.error.get('message')}")
-        return answer
+            self._add(level, name, f"it needs no argument, but refuses: {answer.error.get('message')}")
+        return answer.shorten([]) if answer else None
 
     def _misspell(self, lists: dict[str, list[dict[str, Any]]]) -> None:
         """Ask for URIs that the server should not know: no list names them."""
         unknown = find_unknown(sorted(one["uri"] for one in lists["resources"]), lists)[:1]
         if not match_template("nothing://here", [one["uriTemplate"] for one in lists["resource-templates"]]):
             unknown.append("nothing://here")
-        for uri in sorted(unknown if self.report.read else ()):
-            answer = self._observe(uri)
-            if answer is None:
-                continue
+        asked = {uri: self._observe(uri) for uri in sorted(unknown if self.report.read else ())}
+        for uri, answer in [(uri, answer) for uri, answer in asked.items() if answer]:
             if answer.error is None:
                 self._add(ERROR, uri, "an unknown URI is answered with data")
             elif not wants_login(answer.error_text) and answer.error["code"] not in _UNKNOWN_CODES:
@@ -308,31 +286,25 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+", re.DOTALL)
 _TEMPLATE = re.compile(r"([^{}]|\{[+#./;?&]?[\w.%-]+(\*|:\d+)?(,[\w.%-]+(\*|:\d+)?)*\})*", re.DOTALL)
 
 
-def _judge_tool(tool: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what hosts refuse of a tool. Many refuse the whole list for one."""
-    name = tool["name"]
-    if not _NAME.fullmatch(name):
-        text = "a tool's name must have 1 to 128 letters, digits, `_`, `-` and `.`"
-        yield ERROR, f"{text}; this one has {len(name)}: {name!r}"
-    elif "." in name:
-        yield WARNING, "many hosts refuse a tool's name with a `.`"
-    for key in ("inputSchema", "outputSchema"):
-        for reference in find_broken_references(tool.get(key) or {}):
-            yield ERROR, f"{key} refers to {reference}, which it does not have"
-
-
-def _judge_lists(lists: dict[str, list[dict[str, Any]]]) -> Iterator[Finding]:
-    """Yield what hosts refuse of the lists."""
+def _judge_lists(lists: dict[str, list[dict[str, Any]]]) -> Iterator[tuple[str, str, str]]:
+    """Yield what hosts refuse of the lists. Many refuse the whole list for one entry."""
     for tool in lists["tools"]:
-        yield from (Finding(level, tool["name"] or "tools", text) for level, text in _judge_tool(tool))
-    for one in lists["resources"]:
-        if not _URI.fullmatch(one["uri"]):
-            yield Finding(ERROR, one["uri"] or "resources", f"{one['uri']!r} is no URI: it has no scheme")
-    for one in lists["resource-templates"]:
-        if not _TEMPLATE.fullmatch(one["uriTemplate"]):
-            yield Finding(ERROR, one["uriTemplate"], "the template is malformed: see RFC 6570")
-        elif not _URI.fullmatch(one["uriTemplate"]):
-            yield Finding(WARNING, one["uriTemplate"], "the template has no scheme, so that its URIs are none")
+        name = tool["name"]
+        if not _NAME.fullmatch(name):
+            text = "a tool's name must have 1 to 128 letters, digits, `_`, `-` and `.`"
+            yield ERROR, name or "tools", f"{text}; this one has {len(name)}: {name!r}"
+        elif "." in name:
+            yield WARNING, name, "many hosts refuse a tool's name with a `.`"
+        for key in ("inputSchema", "outputSchema"):
+            for reference in find_broken_references(tool.get(key) or {}):
+                yield ERROR, name, f"{key} refers to {reference}, which it does not have"
+    for uri in [one["uri"] for one in lists["resources"] if not _URI.fullmatch(one["uri"])]:
+        yield ERROR, uri or "resources", f"{uri!r} is no URI: it has no scheme"
+    for template in [one["uriTemplate"] for one in lists["resource-templates"]]:
+        if not _TEMPLATE.fullmatch(template):
+            yield ERROR, template, "the template is malformed: see RFC 6570"
+        elif not _URI.fullmatch(template):
+            yield WARNING, template, "the template has no scheme, so that its URIs are none"
 
 
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -411,10 +383,8 @@ def _merge(findings: list[Finding]) -> list[tuple[str, str, str]]:
     merged: dict[tuple[str, str], list[str]] = {}
     for one in sorted(findings, key=lambda one: [*LEVELS].index(one.level)):
         merged.setdefault((one.level, one.text), []).append(one.about)
-    return [
-        (level, names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", text)
-        for (level, text), names in merged.items()
-    ]
+    shown = {key: names[0] + (f" and {len(names) - 1} more" if names[1:] else "") for key, names in merged.items()}
+    return [(level, about, text) for (level, text), about in shown.items()]
 
 
 def _plain(text: str) -> str:
@@ -431,13 +401,11 @@ def write_badge(report: Report) -> str:
 
 def write_page(report: Report) -> str:
     """Return the report as a page without scripts. Every value is text."""
-    style = files("mcp_parity").joinpath("review.html").read_text("utf-8").partition("<h1>")[0]
     kinds = {ERROR: "breaking", LOGIN: "value", WARNING: "value", NOTE: "compatible"}
     rows = [
-        f'<li><span class="kind {kinds[level]}">{level}</span>'
-        f"<code>{escape(_plain(about))}</code> {escape(_plain(text))}</li>"
-        for level, about, text in _merge(report.findings)
+        f'<li><span class="kind {kinds[level]}">{level}</span><code>{about}</code> {text}</li>'
+        for level, *texts in _merge(report.findings)
+        for about, text in [map(escape, map(_plain, texts))]
     ]
     head = "".join(f"<p>{escape(_plain(line))}</p>" for line in _headline(report))
-    title = style.replace("Changes for clients", "Check of a server")
-    return f"{title}<h1>Check of a server</h1>\n{head}\n<ul>{''.join(rows)}</ul>\n<p>{_verdict(report)}</p>\n</html>\n"
+    return write_document("Check of a server", [head, f"<ul>{''.join(rows)}</ul>", f"<p>{_verdict(report)}</p>"])

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import mcp_types
 from syrupy.assertion import SnapshotAssertion
 from syrupy.data import SnapshotCollection
 from syrupy.extensions.json import JSONSnapshotExtension
@@ -19,11 +20,11 @@ from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
 from mcp_parity import listing
-from mcp_parity.answers import Answer, check_listed, check_stable, describe_volatile, get_prompt, observe
+from mcp_parity.answers import Answer, check_stable, describe_volatile, get_prompt, observe, read
 from mcp_parity.calls import call_tool, parse_calls
 from mcp_parity.comparison import use_one_form
-from mcp_parity.serving import AnyClient, converse, disconnect, load_server
-from mcp_parity.settings import COLUMNS, DIRECTORIES, Call, ContractError, Entry, Names, Row, Settings, parse_rows
+from mcp_parity.serving import AnyClient, converse
+from mcp_parity.settings import COLUMNS, DIRECTORIES, Call, ContractError, Names, Row, Settings, parse_rows
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask, mask
 
 
@@ -56,10 +57,6 @@ class GoldenExtension(JSONSnapshotExtension):
         """Write the whole file or nothing."""
         [snapshot] = snapshot_collection
         write_whole(Path(snapshot_collection.location), str(snapshot.data))
-
-
-def use_goldens(snapshot: SnapshotAssertion, settings: Settings) -> SnapshotAssertion:
-    return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), {"root": settings.golden}))
 
 
 def write_golden(snapshot: SnapshotAssertion, name: str, value: Any) -> None:
@@ -106,8 +103,6 @@ def find_goldens(settings: Settings) -> set[str]:
 Kind = Callable[[str, str], str]
 """How goldens of a kind are named: by a subject and a world."""
 UPDATE = "run pytest --snapshot-update, and read what it writes"
-
-
 LISTED = {name: listing.LISTS[name].key for name in ("resources", "resource-templates")}
 
 
@@ -146,10 +141,7 @@ class Check:
             raise ContractError(f"{row['uri']}: no example is known. {advice}\n    {line}")
 
         async def ask(client: AnyClient) -> Answer:
-            if row["type"] == "call":
-                found = await self._call(client, row)
-            else:
-                found = await observe(client, uri, self.settings, await self._find_tool(client))
+            found = await (self._call(client, row) if row["type"] == "call" else self._observe(client, uri))
             if self.update and not self._is_pinned(found, row):
                 await self._check_stable(client, row, found, about=found.to_golden())
             return found
@@ -158,7 +150,7 @@ class Check:
         for leak in answer.find_leaks():
             warnings.warn(leak, ContractWarning, stacklevel=2)
         if row["type"] == "resource" and (own or not self.world):
-            check_listed(answer, partial(self._lists, uri))
+            self._check_listed(answer)
         kind, other = self._find_kinds(answer, row)
         value = self._serialize(answer, row)
         try:
@@ -171,9 +163,14 @@ class Check:
                 converse(self.server, self.settings, again, uri)
             raise
 
-    def _lists(self, uri: str) -> bool:
-        listed = converse(self.server, self.settings, lambda client: listing.get_list(client, "resources"), "resources")
-        return any(one["uri"] == uri for one in listed)
+    def _check_listed(self, answer: Answer) -> None:
+        """Check that a resource of the inventory is known to resources/read, and else whether it is listed still."""
+        if answer.error and answer.error.get("code") == mcp_types.INVALID_PARAMS:
+            found = converse(self.server, self.settings, partial(listing.get_list, name="resources"), "resources")
+            lists = "server lists it, but resources/read does not know it"
+            is_listed = any(one["uri"] == answer.uri for one in found)
+            said = lists if is_listed else "inventory has it, but the server neither lists nor knows it"
+            raise ContractError(f"{answer.uri}: the {said}: {answer.error.get('message')}")
 
     async def _call(self, client: AnyClient, row: Row) -> Answer:
         if not any(tool["name"] == row["name"] for tool in await listing.get_list(client, "tools")):
@@ -181,16 +178,18 @@ class Check:
         return await call_tool(client, Call(row["name"], json.loads(row["arguments"])))
 
     async def _check_stable(self, client: AnyClient, row: Row, first: Answer, about: Any) -> None:
-        ask = partial(self._call, client, row) if row["type"] == "call" else None
-        await check_stable(client, first, self.settings, about=about, ask=ask)
+        ask = partial(self._call, client, row) if row["type"] == "call" else partial(read, client, first.uri)
+        await check_stable(first, self.settings, ask, about=about)
+
+    async def _observe(self, client: AnyClient, uri: str) -> Answer:
+        return await observe(client, uri, self.settings, await self._find_tool(client))
 
     def _find_kinds(self, answer: Answer, row: Row) -> tuple[Kind, Kind | None]:
         """Return how the golden of the answer is named, and one that it replaces."""
         if row["type"] == "call":
             return self.names.asked, None
-        if answer.contents is not None:
-            return self.names.data, self.names.error
-        return self.names.error, self.names.data
+        kinds = self.names.data, self.names.error
+        return kinds if answer.contents is not None else kinds[::-1]
 
     def _serialize(self, answer: Answer, row: Row) -> Any:
         """Return what a golden holds of the answer."""
@@ -212,8 +211,9 @@ class Check:
         found = converse(self.server, self.settings, self._read_lists, "lists")
         if "get-resource" in found:
             listing.check_discovery(found)
-        pinned = None if self.update else read_golden(self.settings, self.names.listing("server", self.world))
-        if pinned is not None and "protocol" not in pinned:  # an earlier version did not write it
+        names = [] if self.update else [self.names.listing("server", world) for world in (self.world, "")]
+        pinned = next(filter(None, (read_golden(self.settings, name) for name in names)), {"protocol": ""})
+        if "protocol" not in pinned:  # an earlier version did not write it
             found.get("server", {}).pop("protocol", None)
         for name, value in found.items():
             if "/" in name:
@@ -234,10 +234,8 @@ class Check:
         for prompt in found["prompts"]:
             if not any(one.get("required") for one in prompt.get("arguments") or []):
                 found[f"prompts/{prompt['name']}"] = await self._get_prompt(client, prompt["name"])
-        tool: dict[str, Any] = next(
-            (one for one in found["tools"] if one["name"] == listing.OWN_TOOL), {"inputSchema": {}}
-        )
-        lists = "uri" not in (tool["inputSchema"].get("required") or ())
+        schemas = [one["inputSchema"] for one in found["tools"] if one["name"] == listing.OWN_TOOL]
+        lists = not any("uri" in (one.get("required") or ()) for one in schemas)
         if lists and await self._find_tool(client) == listing.OWN_TOOL:
             body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
             found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
@@ -258,23 +256,17 @@ class Check:
         rows = [row for row in rows if not self.settings.excludes(row["uri"])]
         for row in rows:
             if row["type"] != "resource" and row["uri"] not in self.settings.examples:
-                about = f"{row['uri']} is listed only in {self.world}"
-                raise ContractError(
-                    f'{about}: add its example\n    mcp_examples = ["{row["uri"]} = {row["example_uri"]}"]'
-                )
-            replace(self, names=self._name([row["example_uri"] for row in rows])).check_case(row, own=True)
-
-    def _name(self, uris: list[str]) -> Names:
-        """Return the names of the rows and of more URIs."""
-        return Names([*(row["example_uri"] for row in self.rows if row["example_uri"]), *uris])
+                line = f'mcp_examples = ["{row["uri"]} = {row["example_uri"]}"]'
+                raise ContractError(f"{row['uri']} is listed only in {self.world}: add its example\n    {line}")
+            replace(self, names=Names.of([*self.rows, *rows])).check_case(row, own=True)
 
     def _name_own(self, world: str) -> set[str]:
         """Return the names of goldens of what only another world lists, as its lists in the goldens say."""
         lists = {key: read_golden(self.settings, self.names.listing(name, world)) or [] for name, key in LISTED.items()}
         listed = [one[key] for key, entries in lists.items() for one in entries]
         known = {row["uri"] for row in self.rows}
-        own = [self.settings.examples.get(uri, uri) for uri in listed if uri not in known]
-        return self._name(own).all([world]) if own else set()
+        own = [{"example_uri": self.settings.examples.get(uri, uri)} for uri in listed if uri not in known]
+        return Names.of([*self.rows, *own]).all([world]) if own else set()
 
     def _list_rows(self) -> list[Row]:
         settings = replace(self.settings, exclude=()) if self.world else self.settings
@@ -286,12 +278,11 @@ class Check:
         """Check that both surfaces refuse URIs that no list knows, and one refusal with its golden, if there is one."""
 
         async def ask(client: AnyClient) -> list[Answer]:
+            lists = {name: await listing.get_list(client, name) for name in LISTED}
+            unknown = listing.find_unknown([row["uri"] for row in self.rows], lists)
             tool = await self._find_tool(client)
-            lists = {name: await listing.get_list(client, name) for name in ("resources", "resource-templates")}
-            unknown = listing.find_unknown((row["uri"] for row in self.rows), lists)
-            return [
-                await observe(client, one, self.settings, tool) for one in unknown if not self.settings.excludes(one)
-            ]
+            unknown = [one for one in unknown if not self.settings.excludes(one)]
+            return [await observe(client, one, self.settings, tool) for one in unknown]
 
         answers = converse(self.server, self.settings, ask, "misspelt URIs")
         if not answers:
@@ -300,7 +291,7 @@ class Check:
             raise ContractError("\n".join(f"{uri}: an unknown URI is answered with data" for uri in known))
         refusal = answers[0].shorten(self.settings.volatile_paths(answers[0].uri))
         about = json.loads(json.dumps(refusal).replace(json.dumps(answers[0].uri)[1:-1], "<uri>"))
-        self._compare_if_pinned("unknown", serialize(about), self.names.other)
+        self._compare_if_pinned("errors/unknown", serialize(about), self.names.asked)
 
     def _compare_if_pinned(self, subject: str, value: Any, kind: Kind) -> None:
         """Compare with a golden that an earlier version did not write: the next update does."""
@@ -323,17 +314,17 @@ class Check:
             raise ContractError(f"there is no {shown}: {UPDATE}")
         if path.read_text(encoding="utf-8") == text:
             return
-        rows = parse_rows(text)[0]
-        lines = listing.describe_changes(listing.read_rows(self.settings), rows, self.settings.columns, shown)
-        lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
-        raise ContractError("\n".join(lines))
+        known, rows = listing.read_rows(self.settings), parse_rows(text)[0]
+        lines = "\n".join(listing.describe_changes(known, rows, self.settings.columns, shown))
+        raise ContractError(f"{shown} is not what the server lists\n{lines}\nIf this is intended: {UPDATE}.")
 
     def check_leftovers(self) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
         named = self.names.all(self.worlds).union(*(self._name_own(world) for world in self.worlds if world))
         lists = (read_golden(self.settings, self.names.listing("prompts", world)) or [] for world in self.worlds)
         asked = {f"prompts/{one['name']}" for entries in lists for one in entries}
-        asked |= {call.subject for call in parse_calls(self.settings, list_tools(self.settings, live=False))}
+        calls = parse_calls(self.settings, read_golden(self.settings, "discovery/tools") or [])
+        asked |= {call.subject for call in calls}
         named |= {self.names.asked(name, world) for name in asked for world in self.worlds}
         found = find_goldens(self.settings) - named
         left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
@@ -355,9 +346,7 @@ class Check:
         for one in self.settings.volatile:
             found = [row["example_uri"] for row in self.rows if fnmatchcase(row["example_uri"], one.pattern)]
             names = [self.names.data(uri, "") for uri in found]
-            names += [
-                name for name in goldens if name.startswith(("prompts/", "calls/")) and fnmatchcase(name, one.pattern)
-            ]
+            names += [name for name in match(goldens, one.pattern) if name.startswith(("prompts/", "calls/"))]
             if not names:
                 unused.append(f"mcp_volatile: {one}: no such resource")
             elif not any(has_mask(read_golden(self.settings, name), one.where) for name in names):
@@ -405,9 +394,8 @@ class Check:
             golden = read_golden(self.settings, kind(subject, ""))
             about, shown = f"{about}: there is no {shown}, and the answer", self._show(kind(subject, ""))
         if golden is None:
-            raise ContractError(
-                f"{self._about(subject)}: there is no {self._show(name)}: {UPDATE}\n  {describe_answer(value)}"
-            )
+            lacks = f"{self._about(subject)}: there is no {self._show(name)}"
+            raise ContractError(f"{lacks}: {UPDATE}\n  {describe_answer(value)}")
         forms = use_one_form(golden, value)
         differences = list(find_differences(*forms, subject if isinstance(value, list) else ""))
         if isinstance(value, list) and isinstance(golden, list):
@@ -434,16 +422,6 @@ class Check:
 
 def list_live(server: Any, settings: Settings) -> list[listing.Component]:
     return converse(server, settings, lambda client: listing.list_components(client, settings, server), "the inventory")
-
-
-def list_tools(settings: Settings, *, live: bool) -> list[Entry]:
-    """Return the tools that the server lists, or else those of the golden."""
-    if live and settings.server:
-        server = load_server(settings)
-        tools = converse(server, settings, lambda client: listing.get_list(client, "tools"), "tools")
-        disconnect([server])
-        return tools
-    return read_golden(settings, "discovery/tools") or []
 
 
 def describe_answer(golden: Any) -> str:

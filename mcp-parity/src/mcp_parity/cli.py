@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,14 +39,13 @@ class _OneLineParser(argparse.ArgumentParser):
 def main(given: list[str] | None = None) -> int:
     """Run a command, print what it found, and return the exit status, which README.md describes."""
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"%(prog)s {_find_version()}")
+    version = next((one.version for one in distributions(name="mcp-parity")), "(not installed)")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
     commands = parser.add_subparsers(required=True, metavar="diff|check", dest="command", parser_class=_OneLineParser)
     diff = commands.add_parser("diff", help="describe the changes between two git revisions for clients")
     diff.add_argument("base", help="the revision that clients use now, such as the branch to merge into")
     diff.add_argument("head", nargs="?", default="HEAD", help="the revision that they will use; default: HEAD")
-    diff.add_argument(
-        "--exact", action="store_true", help="compare with BASE itself; default: its merge base with HEAD"
-    )
+    diff.add_argument("--exact", action="store_true", help="compare with BASE itself, not its merge base with HEAD")
     diff.add_argument("--html", type=Path, help="also write a page for a review")
     diff.add_argument("--golden", default="", help="the directory of the goldens; default: as each revision says")
     diff.add_argument("--inventory", default="", help="the inventory; default: as each revision says")
@@ -65,9 +64,8 @@ def main(given: list[str] | None = None) -> int:
 def _diff(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     try:
         places = Places(arguments.golden, arguments.inventory, arguments.changelog)
-        name, commit = (
-            (arguments.base, arguments.base) if arguments.exact else find_merge_base(arguments.base, arguments.head)
-        )
+        exact = arguments.base, arguments.base
+        name, commit = exact if arguments.exact else find_merge_base(arguments.base, arguments.head)
         pair = [read_revision(name, places, commit), read_revision(arguments.head, places)]
         if arguments.start:
             from mcp_parity.recording import record_revisions  # noqa: PLC0415 - only this needs FastMCP
@@ -81,13 +79,6 @@ def _diff(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int
     except (Unreadable, ContractError, OSError) as problem:
         parser.error(str(problem))
     return status
-
-
-def _find_version() -> str:
-    try:
-        return version("mcp-parity")
-    except PackageNotFoundError:  # the action runs the source where nothing is installed
-        return "(not installed)"
 
 
 def _print(text: str) -> None:
@@ -114,9 +105,7 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
     check.add_argument("--json", action="store_true", help="print all that was found as JSON")
     check.add_argument("--html", type=Path, help="also write a page")
     check.add_argument("--badge", type=Path, help="also write the JSON of a badge, for the endpoint of shields.io")
-    check.add_argument(
-        "server", nargs=argparse.REMAINDER, help="a command with its arguments, a URL, or module:attribute"
-    )
+    check.add_argument("server", nargs=argparse.REMAINDER, help="a command with arguments, a URL, or module:attribute")
     return check
 
 

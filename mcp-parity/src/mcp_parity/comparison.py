@@ -113,15 +113,11 @@ def _describe_value(before: Any, after: Any, path: str) -> Change:
         was, now = (value if isinstance(value, bool) else HINTS[name] for value in (before, after))
         if was != now == HINTS[name]:  # a client that called it without asking did not expect that
             return Change(Kind.BREAKING, code(path), "became more dangerous", values)
-    if path.startswith("contents[].large.shape.") and _breaks_shape(before, after):
+    old, new = (set(str(types).split(" or ")) for types in (before, after))  # of values of a large content
+    broken = bool(new - old - {"null"}) or ("null" in new - old and bool((old - new) & {"object", "array"}))
+    if path.startswith("contents[].large.shape.") and broken:
         return Change(Kind.BREAKING, code(path), "has other types", values)
     return Change(Kind.BREAKING if path in PROMISED else Kind.VALUE, code(path), "changed", values)
-
-
-def _breaks_shape(before: str, after: str) -> bool:
-    """Return whether values of a large content have a new type, or are now null instead of nested."""
-    was, now = (set(types.split(" or ")) for types in (before, after))
-    return bool(now - was - {"null"}) or ("null" in now - was and bool((was - now) & {"object", "array"}))
 
 
 def _content_changes(before: list[Any], after: list[Any], path: str) -> Iterator[Change]:
@@ -228,9 +224,8 @@ def _compare(before: Any, after: Any, words: Words, changes: FindChanges = compo
 def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
     scopes = [((one.get("cache") or {}) if isinstance(one, dict) else {}).get("cacheScope") for one in (before, after)]
     if scopes[1] == "public" != scopes[0]:
-        yield Change(
-            Kind.BREAKING, code("cache.cacheScope"), "is now public: a proxy may give the answer to other users"
-        )
+        what = "is now public: a proxy may give the answer to other users"
+        yield Change(Kind.BREAKING, code("cache.cacheScope"), what)
     was, now = (_documents(golden) for golden in use_one_form(before, after))
     if "error" not in was[0] and "error" in now[0]:
         yield Change(Kind.BREAKING, "the answer", f"changed from data to the error {code(str(now[0]['error']))}")
@@ -242,22 +237,15 @@ def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
 
 
 def use_one_form(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return two answers with each content in one form, if one of them has more or less of it.
-
-    Both have shape and hash if one is too large to be pinned in full, and both have lines if one has them beside data.
-    """
-    found = [golden.get(CONTENTS) if isinstance(golden, dict) else None for golden in (before, after)]
-    pairs = [contents if isinstance(contents, list) else [] for contents in found]
-    forms = [list(contents) for contents in pairs]
-    for at, both in enumerate(zip(*pairs, strict=False)):
-        if not all(isinstance(one, dict) for one in both):
-            continue
+    """Return two answers with each content in one form: by shape and hash if one is large, and with lines or not."""
+    if not all(isinstance(one, dict) and isinstance(one.get(CONTENTS), list) for one in (before, after)):
+        return before, after
+    forms = [list(one[CONTENTS]) for one in (before, after)]
+    for at, both in enumerate(zip(*forms, strict=False)):
         if any("large" in one for one in both):
             forms[0][at], forms[1][at] = map(summarize, both)
         elif any("lines" in one for one in both) and all("data" in one for one in both):
             forms[0][at], forms[1][at] = ({"lines": [to_text(one["data"])]} | one for one in both)
-    if forms == pairs:
-        return before, after
     return before | {CONTENTS: forms[0]}, after | {CONTENTS: forms[1]}
 
 

@@ -68,9 +68,8 @@ async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
     while cursor not in cursors:
         cursors += [cursor] if cursor is not None else []
         try:
-            page = await client.session.send_request(
-                request(params=mcp_types.PaginatedRequestParams(cursor=cursor)), ANSWER
-            )
+            asked = request(params=mcp_types.PaginatedRequestParams(cursor=cursor))
+            page = await client.session.send_request(asked, ANSWER)
         except MCPError as error:
             if error.error.code == mcp_types.METHOD_NOT_FOUND and not pages:
                 return []
@@ -98,9 +97,8 @@ async def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str
         said |= named if isinstance(named, dict) else {}
     elif info is not None:
         said |= info.model_dump(mode="json", by_alias=True, exclude_none=True)
-    said["capabilities"] = (
-        capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {}
-    )
+    offered = capabilities or mcp_types.ServerCapabilities()
+    said["capabilities"] = offered.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {name: said[name] for name in fields if said.get(name) is not None}
 
 
@@ -145,45 +143,35 @@ def write_rows(rows: list[Row], columns: tuple[str, ...]) -> str:
 async def list_components(client: AnyClient, settings: Settings, server: Any) -> list[Component]:
     """Return everything that the server lists: resources, then templates, then tools, sorted by URI or name."""
     resources = await get_list(client, "resources")
-    found = [Component(_resource_row("resource", one, one["uri"], [], one["uri"]), one) for one in resources]
+    found = [Component(_to_row("resource", one, one["uri"], (), one["uri"]), one) for one in resources]
     for template in await get_list(client, "resource-templates"):
         uri = template["uriTemplate"]
         variables = [name.rstrip("*") for block in _BLOCK.findall(uri) for name in block.split(",")]
         example = settings.examples.get(uri) or await find_example(client, uri, server)
-        found.append(Component(_resource_row("resource_template", template, uri, variables, example), template))
+        found.append(Component(_to_row("resource_template", template, uri, variables, example), template))
     for pattern in settings.exclude:
         if pattern != UI and not any(fnmatchcase(one.row["uri"], pattern) for one in found):
             raise ContractError(f"mcp_exclude: {pattern}: the server lists no such URI")
     found = [one for one in found if not settings.excludes(one.row["uri"])]
     found.sort(key=lambda one: (one.row["type"], one.row["uri"]))
     tools = sorted(await get_list(client, "tools"), key=itemgetter("name"))
-    return found + [Component(_tool_row(tool), tool) for tool in tools]
+    return found + [Component(_to_row("tool", tool), tool) for tool in tools]
 
 
-def _resource_row(kind: str, listed: dict[str, Any], uri: str, variables: list[str], example: str) -> Row:
-    return {
-        **_meta_columns(listed),
+def _to_row(kind: str, listed: dict[str, Any], uri: str = "", variables: Iterable[str] = (), example: str = "") -> Row:
+    """Return the row of an entry. `mcp_columns` can name the plain values of its `_meta`."""
+    plain = {name: one for name, one in (listed.get("_meta") or {}).items() if isinstance(one, str | int | float)}
+    text = listed.get("description") or ""
+    return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in plain.items()} | {
         "type": kind,
         "uri": uri,
         "name": listed["name"],
-        "description": " ".join((listed.get("description") or "").split()),
+        "description": text.split("\n")[0] if kind == "tool" else " ".join(text.split()),  # a tool's can name all URIs
         "mime_type": listed.get("mimeType") or "",
         "is_template": "true" if variables else "false",
         "template_variables": " ".join(variables),
         "example_uri": example,
     }
-
-
-def _tool_row(tool: dict[str, Any]) -> Row:
-    """Return a tool's row. The description is the first line: the rest can name every resource."""
-    row = {"type": "tool", "uri": "", "name": tool["name"], "is_template": "false"}
-    return {**_meta_columns(tool), **row, "description": (tool.get("description") or "").split("\n")[0]}
-
-
-def _meta_columns(listed: dict[str, Any]) -> Row:
-    """Return the plain values of the component's `_meta`. `mcp_columns` can name them."""
-    plain = {name: value for name, value in (listed.get("_meta") or {}).items() if isinstance(value, str | int | float)}
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in plain.items()}
 
 
 async def find_example(client: AnyClient, uri: str, server: Any) -> str:
@@ -221,12 +209,9 @@ OWN_TOOL = "get_resource"
 def match_template(uri: str, templates: Iterable[str]) -> bool:
     """Return whether a template can stand for the URI: a variable for any text, `{?…}` also for none."""
     for template in templates:
-        parts = re.split(r"(\{[^}]*\}?)", template)
-        forms = [
-            (".*" if part[1:2] in tuple("?&#;./") else ".+") if at % 2 else re.escape(part)
-            for at, part in enumerate(parts)
-        ]
-        if re.fullmatch("".join(forms), uri, re.DOTALL):
+        parts = [re.escape(part) for part in re.split(r"\{[^}]*\}?", template)]
+        kinds = [".*" if one in tuple("?&#;./") else ".+" for one in re.findall(r"\{(.?)[^}]*\}?", template)]
+        if re.fullmatch("".join(part + kind for part, kind in zip(parts, [*kinds, ""], strict=True)), uri, re.DOTALL):
             return True
     return False
 

@@ -1,25 +1,12 @@
 """The pytest plugin: the configuration, the cases and the fixtures."""
 
-import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_parity.settings import (
-    COLUMNS,
-    PAUSE,
-    START,
-    UI,
-    Call,
-    ContractError,
-    Names,
-    Row,
-    Settings,
-    parse_example,
-    parse_volatile,
-)
+from mcp_parity.settings import COLUMNS, PAUSE, START, UI, ContractError, Entry, Names, Row, Settings
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -72,31 +59,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # goldens are named after their case, not after the test
     config.addinivalue_line("filterwarnings", r"ignore:\s*Can not relate snapshot:UserWarning")
     try:
-        config.stash[_settings] = _read_settings(config)
+        config.stash[_settings] = Settings.read(config.rootpath, config.getini)
     except (ContractError, ValueError) as error:
         raise pytest.UsageError(str(error)) from error
     has_contract = config.stash[_settings].server or config.stash[_settings].inventory.exists()
     if has_contract and _updates(config) and config.getoption("numprocesses", default=None):
         raise pytest.UsageError(_UNDER_XDIST)
-
-
-def _read_settings(config: pytest.Config) -> Settings:
-    golden = config.rootpath / config.getini("mcp_golden")
-    inventory = config.getini("mcp_inventory")
-    given = {name: config.getini(f"mcp_{name}") for name in ("server", "tool", "protocol")}
-    given |= {name: tuple(config.getini(f"mcp_{name}")) for name in ("calls", "columns", "exclude", "start")}
-    for line in given["calls"]:
-        Call.parse(line)
-    given["examples"] = dict(map(parse_example, config.getini("mcp_examples")))
-    given["volatile"] = tuple(map(parse_volatile, config.getini("mcp_volatile")))
-    given |= {name: float(config.getini(f"mcp_{name}")) for name in ("pause", "timeout")}
-    return Settings(
-        root=config.rootpath,
-        golden=golden,
-        inventory=config.rootpath / inventory if inventory else golden / "mcp-list.csv",
-        others=tuple(config.getini("mcp_other_goldens")),
-        **given,
-    )
 
 
 def _updates(config: pytest.Config) -> bool:
@@ -113,27 +81,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.config.stash.setdefault(_worlds, {})[metafunc.module.__name__] = [str(one) for one in params]
     if "mcp_parity_case" in metafunc.fixturenames:
         cases = _find_cases(metafunc.config)
-        metafunc.parametrize("mcp_parity_case", cases, ids=_name_case)
-
-
-def _name_case(case: Row | str) -> str:
-    return "inventory" if isinstance(case, str) else case["example_uri"] or case["uri"]
+        names = ["inventory" if isinstance(one, str) else one["example_uri"] or one["uri"] for one in cases]
+        metafunc.parametrize("mcp_parity_case", cases, ids=names)
 
 
 def _find_cases(config: pytest.Config) -> list[Row] | list[str]:
     """Return the rows, or one text that says why there are none."""
+    from mcp_parity.calls import parse_calls
+    from mcp_parity.checking import read_golden
     from mcp_parity.listing import read_rows, select_resources
 
     settings = config.stash[_settings]
     if _updates(config) and hasattr(config, "workerinput"):
         return [_UNDER_XDIST]
     try:
-        lives = _updates(config) and settings.server
-        rows = _list_live(config) if lives else select_resources(read_rows(settings))
-        calls = _find_call_rows(config)
+        if _updates(config) and settings.server:
+            rows, tools = _list_live(config)
+        else:
+            rows, tools = select_resources(read_rows(settings)), read_golden(settings, "discovery/tools") or []
+        calls = [one.row for one in parse_calls(settings, tools)]
     except ContractError as error:
         return [str(error)]
-    config.stash[_rows], config.stash[_names] = rows, _name(rows)
+    config.stash[_rows], config.stash[_names] = rows, Names.of(rows)
     rows = rows + calls
     if rows or settings.inventory.exists() or (_updates(config) and settings.server):
         return rows  # without resources, pytest skips the test
@@ -141,35 +110,17 @@ def _find_cases(config: pytest.Config) -> list[Row] | list[str]:
     return [f"there was no {settings.show(settings.inventory)}: run pytest --snapshot-update {again}"]
 
 
-def _find_call_rows(config: pytest.Config) -> list[Row]:
-    """Return a row for each call of a tool. The golden of the lists has the examples of the schemas."""
-    settings = config.stash[_settings]
-    if not settings.calls:
-        return []
-    from mcp_parity.calls import parse_calls
-    from mcp_parity.checking import list_tools
-
-    calls = parse_calls(settings, list_tools(settings, live=_updates(config)))
-    rows = ((one.subject, one.tool, json.dumps(one.arguments)) for one in calls)
-    return [
-        {"type": "call", "uri": subject, "example_uri": subject, "name": tool, "arguments": arguments}
-        for subject, tool, arguments in rows
-    ]
-
-
-def _name(rows: list[Row]) -> Names:
-    return Names(row["example_uri"] for row in rows if row["example_uri"])
-
-
-def _list_live(config: pytest.Config) -> list[Row]:
+def _list_live(config: pytest.Config) -> tuple[list[Row], list[Entry]]:
+    """Return the rows of the resources, and the tools."""
     from mcp_parity.checking import list_live
     from mcp_parity.listing import select_resources
     from mcp_parity.serving import load_server
 
     settings = config.stash[_settings]
     listed = list_live(load_server(settings), settings)
+    tools = [one.listed for one in listed if one.row["type"] == "tool"]
     config.hook.pytest_mcp_components(components=listed)
-    return select_resources([one.row for one in listed])
+    return select_resources([one.row for one in listed]), tools
 
 
 @pytest.hookimpl(trylast=True)
@@ -238,9 +189,10 @@ def mcp_to_golden() -> "Callable[[Answer], Any] | None":
 @pytest.fixture
 def mcp_golden(pytestconfig: pytest.Config, snapshot: "SnapshotAssertion") -> "SnapshotAssertion":
     """For the tests of `mcp_other_goldens`: `mcp_golden(name="errors/x")` is the file errors/x.json of the goldens."""
-    from mcp_parity.checking import use_goldens
+    from mcp_parity.checking import GoldenExtension
 
-    return use_goldens(snapshot, pytestconfig.stash[_settings])
+    root = {"root": pytestconfig.stash[_settings].golden}
+    return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), root))
 
 
 @pytest.fixture
@@ -258,11 +210,7 @@ def mcp_parity(
 
     config = request.config
     settings = config.stash[_settings]
-    if _rows in config.stash:
-        rows, names = config.stash[_rows], config.stash[_names]
-    else:
-        rows = report(lambda: select_resources(read_rows(settings)))
-        names = _name(rows)
+    rows = config.stash[_rows] if _rows in config.stash else report(lambda: select_resources(read_rows(settings)))
     home, *others = config.stash[_worlds][request.module.__name__] or [mcp_world]
     return Check(
         settings=settings,
@@ -270,7 +218,7 @@ def mcp_parity(
         world="" if mcp_world == home else mcp_world,
         worlds=["", *others],
         rows=rows,
-        names=names,
+        names=config.stash.get(_names, None) or Names.of(rows),
         snapshot=mcp_golden,
         update=_updates(config),
         to_golden=mcp_to_golden,

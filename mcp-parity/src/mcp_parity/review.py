@@ -23,10 +23,7 @@ def read_entries(changelog: str) -> dict[str, set[str]]:
 
 
 def find_unannounced(subjects: Iterable[str], before: str, after: str) -> list[str]:
-    """Return the subjects that no entry names which is new or changed in the changelog `after`.
-
-    A name can be a pattern: `shop://item/*` or `shop://item/{id}`.
-    """
+    """Return the subjects that no new or changed entry of the changelog `after` names, perhaps by `shop://item/*`."""
     known = read_entries(before)  # they announced earlier changes
     announced = {name for entry, names in read_entries(after).items() if entry not in known for name in names}
     patterns = [_to_pattern(name) for name in announced if "://" in name]
@@ -38,11 +35,9 @@ def find_unannounced(subjects: Iterable[str], before: str, after: str) -> list[s
 def _to_pattern(name: str) -> re.Pattern[str]:
     """Return what a name matches. `*` and variables stand for a part of one segment, `{?…}` for any query or none."""
     parts = re.split(r"(\{[^}]*\}|\*)", name)
-    return re.compile("".join(_write_part(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)))
-
-
-def _write_part(part: str) -> str:
-    return r"(?:\{?[?&].*)?" if part[1:2] in ("?", "&") else "[^/?]*"
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = [r"(?:\{?[?&].*)?" if part[1:2] in ("?", "&") else "[^/?]*" for part in parts[1::2]]
+    return re.compile("".join(parts))
 
 
 def _below(heading: str, end: str, text: str) -> str:
@@ -139,7 +134,6 @@ def write_page(
     counted = [f"{count} {kind}" for kind, count in counts.items() if count] or ["no changes for clients"]
     total = ", ".join([*counted, f"{len(subjects - groups.keys())} unchanged"])
     parts = [
-        _TEMPLATE.read_text("utf-8"),
         f"<p><code>{_text(base)}</code> → <code>{_text(head)}</code></p>",
         f'<p class="quiet">Resources, tools and prompts by their most severe change: {total}.</p>',
         _write_banner(unannounced, changelog)
@@ -147,7 +141,12 @@ def write_page(
         else f"<p>{_text(write_verdict(groups, [], changelog))}</p>",
         *(_write_group({name: groups[name] for name in names}, before, after) for names in _join_alike(groups)),
     ]
-    return "\n".join(parts) + "\n</html>\n"
+    return write_document("Changes for clients", parts)
+
+
+def write_document(title: str, parts: Iterable[str]) -> str:
+    """Return a page without scripts."""
+    return "\n".join([_TEMPLATE.read_text("utf-8").replace("TITLE", title), *parts, "</html>", ""])
 
 
 def _write_banner(unannounced: list[str], changelog: str) -> str:
@@ -162,10 +161,7 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
 
 
 def _join_alike(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
-    """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
-
-    Values may differ, unless a person must read them.
-    """
+    """Yield subjects with the same changes together, if they are enough. Values may differ if nobody must read them."""
     merged: dict[object, list[str]] = {}
     for subject, group in groups.items():
         key = frozenset((one.change.generalize(), one.where) for one in group)

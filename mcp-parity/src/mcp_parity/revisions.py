@@ -57,10 +57,7 @@ class Places:
 
 
 def find_places(candidates: dict[str, str], given: Places, revision: str) -> Places:
-    """Return the given places, and the configured ones where an empty path is given.
-
-    `candidates` are the texts of the files that can configure pytest, by path, the first first.
-    """
+    """Return the given places, or else those that the first of the files says. They can configure pytest."""
     found = ((posixpath.dirname(path), _read_options(path, text, revision)) for path, text in candidates.items())
     default: tuple[str, Any] = ("", {})
     folder, options = next((one for one in found if one[1] is not None), default)
@@ -146,10 +143,7 @@ def find_merge_base(base: str, head: str) -> tuple[str, str]:
 
 
 def read_revision(name: str, given: Places, commit: str = "") -> Revision:
-    """Read a revision of this directory's repository. Its configuration names the places that are not given.
-
-    `commit` is the one to read if the name is only for messages.
-    """
+    """Read a revision, or the `commit` if its name is only for messages. It names the places that are not given."""
     tree = _find_commit(commit or name, about=name)
     here = PurePosixPath(_git("rev-parse", "--show-prefix", about=name).decode(errors="replace").rstrip("\n"))
     paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
@@ -169,19 +163,16 @@ def check_out(revision: Revision, build: str) -> Iterator[Path]:
             here = Path(tree, prefix)
             built = subprocess.run(build, shell=True, cwd=here, capture_output=True, check=False)  # noqa: S602 - the user's command
             if built.returncode:
-                said = (built.stderr + built.stdout).decode(errors="replace").strip().splitlines() or [
-                    "it says nothing"
-                ]
-                raise Unreadable(f"--build fails at {about} with status {built.returncode}: {said[-1]}")
+                said = (b"it says nothing\n" + built.stdout + built.stderr).decode(errors="replace").strip()
+                raise Unreadable(f"--build fails at {about} with status {built.returncode}: {said.splitlines()[-1]}")
             yield here
         finally:
             _git("worktree", "remove", "--force", tree, about=about)
 
 
 def _find_commit(revision: str, *, about: str) -> str:
-    return (
-        _git("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}", about=about).decode().strip()
-    )
+    options = "--verify", "-q", "--end-of-options"
+    return _git("rev-parse", *options, f"{revision}^{{commit}}", about=about).decode().strip()
 
 
 def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
@@ -246,7 +237,7 @@ def read_contract(revision: Revision) -> Contract:
     discovery = goldens.get("discovery/get-resource", {})  # without `data`, it is compared like the other goldens
     by_category = discovery.pop("data", None) or {}
     resources = {row["uri"]: row for row in revision.rows() if row["type"] != "tool"}
-    names = Names(row["example_uri"] for row in resources.values() if row["example_uri"])
+    names = Names.of(resources.values())
     homes = {row["example_uri"]: uri for uri, row in resources.items() if row["example_uri"]}
     paths = {names.data(example, "").removeprefix("data/"): uri for example, uri in homes.items()}
     cases = {name: _case(name, paths) for name in goldens}
@@ -265,10 +256,8 @@ def read_contract(revision: Revision) -> Contract:
 def _to_schema(prompt: dict[str, Any]) -> dict[str, Any]:
     """Return a prompt with the arguments in the form of a tool's, in their order, so that they are compared alike."""
     arguments = {one["name"]: one for one in prompt.get("arguments") or []}
-    properties = {
-        name: {key: value for key, value in one.items() if key not in ("name", "required")}
-        for name, one in arguments.items()
-    }
+    of_list = {"name", "required"}
+    properties = {name: {key: one[key] for key in one if key not in of_list} for name, one in arguments.items()}
     schema = {"properties": properties, "required": [name for name, one in arguments.items() if one.get("required")]}
     return {name: value for name, value in prompt.items() if name != "arguments"} | {"inputSchema": schema}
 

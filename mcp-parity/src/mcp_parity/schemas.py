@@ -61,11 +61,8 @@ class _Resolver:
                 return {"$ref": len(above) - above.index(reference)}
             rest = {name: value for name, value in schema.items() if name != "$ref"}
             return self.resolve({**target, **rest}, (*above, reference))
-        found = {
-            name: self._resolve_keyword(name, value, above)
-            for name, value in schema.items()
-            if name not in SILENT and not name.startswith("x-")
-        }
+        kept = {name: value for name, value in schema.items() if name not in SILENT and not name.startswith("x-")}
+        found = {name: self._resolve_keyword(name, value, above) for name, value in kept.items()}
         only = found.get("allOf")
         if (
             isinstance(only, list)

@@ -22,6 +22,7 @@ from mcp_parity.transports import Command, Remote, describe_transport
 
 T = TypeVar("T")
 AnyClient = Client[Any]
+Talk = Callable[[AnyClient], Coroutine[Any, Any, T]]
 ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _GRACE = 5.0
@@ -124,23 +125,22 @@ def _create(named: str, timeout: float) -> Any:
     return found
 
 
-def ask(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
+def ask(server: Any, settings: Settings, talk: Talk[T], about: str, *, is_last: bool = False) -> T:
     """Return the result of a talk with the server, or raise Unanswered. A connection to a process stays open."""
-    for attempt in range(2):
-        try:
-            with _explain(about, settings, "no answer: ", server):
-                return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
-        except Unanswered:
-            if isinstance(server, Command):
-                server.kill()
-            if isinstance(server, Command | Remote):
-                disconnect([server])
-            if attempt or not (isinstance(server, Remote) and server.last.lost_session):
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    try:
+        with _explain(about, settings, "no answer: ", server):
+            return loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
+    except Unanswered:
+        if isinstance(server, Command):
+            server.kill()
+        if isinstance(server, Command | Remote):
+            disconnect([server])
+        if is_last or not (isinstance(server, Remote) and server.last.lost_session):
+            raise
+    return ask(server, settings, talk, about, is_last=True)
 
 
-def converse(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
+def converse(server: Any, settings: Settings, talk: Talk[T], about: str) -> T:
     """Talk with the server as `ask` does. What it writes to stdout that is no message is a ContractError too."""
     result = ask(server, settings, talk, about)
     if isinstance(server, Command) and (noise := server.take_noise()):
@@ -166,7 +166,7 @@ class _Loop:
         self._clients: dict[int, tuple[Any, AnyClient]] = {}
         threading.Thread(target=self._loop.run_forever, name="mcp-parity", daemon=True).start()
 
-    async def talk(self, server: Any, mode: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]]) -> T:
+    async def talk(self, server: Any, mode: str, talk: Talk[T]) -> T:
         """Talk over the open connection to the server, or a new one. One that another owns is not kept."""
         _, client = self._clients.get(id(server), (None, None))
         if client is None or not client.is_connected():

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -51,6 +51,12 @@ class Call(NamedTuple):
         words = "&".join(f"{name}={_write_argument(value)}" for name, value in self.arguments.items())
         return "/".join(filter(None, ["calls", self.tool, words]))
 
+    @property
+    def row(self) -> Row:
+        """The case, in the form of a row of the inventory."""
+        names = {"uri": self.subject, "example_uri": self.subject, "name": self.tool}
+        return {"type": "call", "arguments": json.dumps(self.arguments)} | names
+
     @classmethod
     def parse(cls, line: str) -> "Call":
         """Parse a line of the form `tool {"argument": "value"}`."""
@@ -90,6 +96,18 @@ class Settings:
     start: tuple[str, ...] = START
     timeout: float = 60.0
     pause: float = PAUSE
+
+    @classmethod
+    def read(cls, root: Path, get: Callable[[str], Any]) -> "Settings":
+        """Read the `mcp_…` lines of pytest's configuration. A line that cannot be parsed is an error."""
+        given = {name: get(f"mcp_{name}") for name in ("server", "tool", "protocol")}
+        given |= {name: tuple(get(f"mcp_{name}")) for name in ("calls", "columns", "exclude", "start")}
+        given |= {"examples": dict(map(parse_example, get("mcp_examples"))), "others": tuple(get("mcp_other_goldens"))}
+        given["volatile"] = tuple(map(parse_volatile, get("mcp_volatile")))
+        given |= {name: float(get(f"mcp_{name}")) for name in ("pause", "timeout")}
+        [Call.parse(line) for line in given["calls"]]
+        golden, inventory = root / get("mcp_golden"), get("mcp_inventory")
+        return cls(root, golden=golden, inventory=root / inventory if inventory else golden / "mcp-list.csv", **given)
 
     def excludes(self, uri: str) -> bool:
         return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
@@ -149,6 +167,11 @@ class Names:
                 suffix = f"~{_hash(uri)}" if len(set(group)) > 1 else ""
                 self._paths[uri] = _path(uri) + suffix
 
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> "Names":
+        """Return the names for the rows that have an example."""
+        return cls(row["example_uri"] for row in rows if row["example_uri"])
+
     def data(self, uri: str, world: str) -> str:
         return f"data/{self._paths[uri]}{_suffix(world)}"
 
@@ -158,19 +181,15 @@ class Names:
     def listing(self, name: str, world: str) -> str:
         return f"discovery/{name}{_suffix(world)}"
 
-    def other(self, name: str, world: str) -> str:
-        """Return the name of the golden of what belongs to no resource: the refusal of an unknown URI."""
-        return f"errors/{name}{_suffix(world)}"
-
     def asked(self, name: str, world: str) -> str:
-        """Return the name of the golden of what is asked for by a name: `prompts/greet`. Disks can ignore case."""
+        """Return the name of the golden of what is no resource, such as `prompts/greet`. Disks can ignore case."""
         folder, *rest = name.split("/", 2)
         hashed = "" if name == name.casefold() else f"~{_hash(name)}"
         return f"{folder}/{'/'.join(map(_part, rest))}{hashed}{_suffix(world)}"
 
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
-        lists = {self.other("unknown", world) for world in worlds}
+        lists = {self.asked("errors/unknown", world) for world in worlds}
         lists |= {self.listing(name, world) for name in LISTINGS for world in worlds}
         return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
 

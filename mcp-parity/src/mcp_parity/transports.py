@@ -57,9 +57,7 @@ class Command(ClientTransport):
         self.noise: list[str] = []
         self._reported = self._earlier_noise = self.unanswered = 0
         self._stopped = False
-        self._asked: set[int | str] = set()
-        self._answered: set[int | str] = set()
-        self._offered: set[str] = set()
+        self._asked, self._answered, self._offered = set[int | str](), set[int | str](), set[str]()
 
     @asynccontextmanager
     async def connect_session(
@@ -128,24 +126,25 @@ class Command(ClientTransport):
 
     def _judge(self, message: SessionMessage, line: bytes) -> None:
         """Note an answer that belongs to no request, and a request that the client has not offered to answer."""
-        found, shown = message.message, line.decode(errors="replace").rstrip("\r\n")
+        found, wrong = message.message, ""
         if isinstance(found, JSONRPCRequest):
-            capability = _ASKED.get(found.method)
-            if capability and capability not in self._offered:
-                self._note(f"a request that the client does not offer to answer: {shown}")
+            if _ASKED.get(found.method, "") not in {"", *self._offered}:
+                wrong = "a request that the client does not offer to answer"
         elif not hasattr(found, "method") and found.id is not None:
-            if found.id in self._answered:
-                self._note(f"an answer to a request that was answered before: {shown}")
-            elif found.id not in self._asked:
-                self._note(f"an answer with an id that no request has: {shown}")
+            known = "" if found.id in self._asked else "an answer with an id that no request has"
+            wrong = "an answer to a request that was answered before" if found.id in self._answered else known
             self._answered.add(found.id)
+        if wrong:
+            self._note(f"{wrong}: {line.decode(errors='replace').rstrip()}")
 
     async def _write(self, process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
         assert process.stdin  # noqa: S101 - it is a pipe
         try:
             async with sent:
                 async for message in sent:
-                    self._remember(message.message)
+                    if isinstance(message.message, JSONRPCRequest):
+                        self._asked.add(message.message.id)
+                        self._offered |= ((message.message.params or {}).get("capabilities") or {}).keys()
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     process.stdin.write(text.encode() + b"\n")
                     await process.stdin.drain()
@@ -153,11 +152,6 @@ class Command(ClientTransport):
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             await _wait_for_end(process)
             await received.aclose()  # the session sees that the connection has ended
-
-    def _remember(self, sent: Any) -> None:
-        if isinstance(sent, JSONRPCRequest):
-            self._asked.add(sent.id)
-            self._offered |= ((sent.params or {}).get("capabilities") or {}).keys()
 
     def _note(self, line: str) -> None:
         self.noise.append(line[:LONGEST_NOISE])

@@ -89,10 +89,7 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
 
 
 def _list_differences(one: list[Any], other: list[Any], path: str) -> Iterator[Difference]:
-    """Yield the items that were changed, added or removed. The index is that of the list that has the item.
-
-    Two lists of the same items in another order are one difference.
-    """
+    """Yield the items that were changed, added or removed, at the index in the list that has them, or another order."""
     if have_same_items(one, other):
         yield Difference(path, one, other)
         return
@@ -262,10 +259,7 @@ def _read_float(number: str) -> float:
 
 
 def parse_json(text: str) -> Any:
-    """Return the object or array that the text contains, or None.
-
-    The MIME type is not considered: FastMCP announces a dict as text/plain by default.
-    """
+    """Return the object or array that a text of any type contains, or None: FastMCP announces a dict as text/plain."""
     with suppress(ValueError):
         return read_json(text) if text.lstrip()[:1] in ("{", "[") else None
     return None

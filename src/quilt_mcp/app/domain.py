@@ -17,7 +17,7 @@ from quilt_mcp.app.settings import SettingsGroup
 from quilt_mcp.core.errors import MakeFailure
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, build_registry
-from quilt_mcp.core.uris import Translate
+from quilt_mcp.core.uris import Guess, Translate
 
 Ask = Callable[[str], Awaitable[Body]]
 """Returns the body that the tool get_resource returns for a URI."""
@@ -98,6 +98,7 @@ class Domain:
         extra: the extra that installs those libraries.
         commands: its commands by name.
         translate: reads addresses that people copy elsewhere as URIs of its resources.
+        guess: names the URI of its resources that an unknown one probably means, such as a plain name.
         diagnose: the checks of `quilt-mcp doctor`, given what returns the body of a resource.
         fill_demo: writes its data into a demo world.
     """
@@ -117,6 +118,7 @@ class Domain:
     extra: str = ""
     commands: Mapping[str, Command] = field(default_factory=dict)
     translate: Translate = lambda _: None
+    guess: Guess = lambda _: None
     diagnose: Callable[[Ask], Awaitable[Sequence[Check]]] = _check_nothing
     fill_demo: Callable[[Scene], None] = lambda _: None
 

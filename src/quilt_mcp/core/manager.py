@@ -5,12 +5,13 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote, unquote
 
 import anyio
 from anyio import to_thread
@@ -25,7 +26,15 @@ from quilt_mcp.core.answers import (
     ResourceMetadata,
     ServiceResult,
 )
-from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex
+from quilt_mcp.core.registry import (
+    Match,
+    ResourceDefinition,
+    UriIndex,
+    parameters_of,
+    path_of,
+    path_variables,
+    takes_known_values,
+)
 from quilt_mcp.core.tracing import Read, Reads, milliseconds_since
 
 DEFAULT_DEADLINE = 30.0
@@ -71,6 +80,7 @@ class ResourceManager:
         diagnosis: an action to suggest for every execution error that does not suggest a specific one.
         documents: texts that `resources/read` returns beside the resources, such as a page for MCP Apps.
         translations: read addresses of other schemes as URIs of this server.
+        guesses: name the URI that an unknown one probably means.
 
     Attributes:
         registry, around, admit: as given.
@@ -91,6 +101,7 @@ class ResourceManager:
         diagnosis: str | None = None,
         documents: Iterable[Document] = (),
         translations: Iterable[uris.Translate] = (),
+        guesses: Iterable[uris.Guess] = (),
     ) -> None:
         self.registry, self.reads = registry, Reads()
         self._index = UriIndex(registry)
@@ -102,7 +113,7 @@ class ResourceManager:
         self._diagnosis = diagnosis
         self.documents = {one.uri: one for one in documents}
         self._discovery = _discovery_data(registry)
-        self._translations = tuple(translations)
+        self._translations, self._guesses = tuple(translations), tuple(guesses)
 
     async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
         """Return the resources of each category, sorted by URI. Computed once."""
@@ -122,13 +133,20 @@ class ResourceManager:
         return {key: answer[key] for key in ("uri", "resource_name", "data", "mime_type")}
 
     async def respond(
-        self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
+        self, uri: object, *, surface: str, others: Mapping[str, object] | None = None
     ) -> GetResourceSuccess | GetResourceError:
-        """Answer any request of a client. Logs one line. Raises only on cancellation."""
+        """Answer any request of a client. Logs one line. Raises only on cancellation.
+
+        Args:
+            uri: what to read; empty to list all resources.
+            surface: how the client reads.
+            others: further arguments, which no surface has.
+        """
         with self.guard(surface=surface, uri=uri) as guarded:
             async with guarded.admission:
                 guarded.read.is_admitted = True
-                answer = self._check_answer(await self._read(_check_arguments(uri, unknown_arguments), guarded.read))
+                asked = self._check_arguments(uri, others or {})
+                answer = self._check_answer(await self._read(asked, guarded.read))
         return guarded.error or answer
 
     @contextmanager
@@ -147,17 +165,29 @@ class ResourceManager:
         """Return our failure, or make it from a foreign exception; None if no row describes it."""
         return error if isinstance(error, errors.ResourceFailure) else errors.find_failure(error, self._failures)
 
-    async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
+    async def complete(
+        self, template: str, variable: str, prefix: str = "", known: Mapping[str, str] | None = None
+    ) -> list[str]:
         """List the existing values of a template's variable that start with a prefix.
 
         The list is empty for unknown variables and if the values cannot be listed now; a read reports why.
+
+        Args:
+            template: the URI of the row.
+            variable: the variable.
+            prefix: what the values start with.
+            known: the values of other variables, as the client sent them. Those that are not valid are left out.
         """
         definition = self.registry.get(template)
         if definition is None or not uris.is_text(prefix) or variable not in definition.get("values", {}):
             return []
+        list_values = partial(definition["values"][variable], prefix)
+        if takes_known_values(definition["values"][variable]):
+            valid = {name: value for name, value in (known or {}).items() if uris.is_allowed(definition, name, value)}
+            list_values = partial(list_values, valid)
         try:
             with self.around(), anyio.fail_after(self._deadline):
-                existing = await self._run(definition, partial(definition["values"][variable], prefix))
+                existing = await self._run(definition, list_values)
         except BaseException as error:
             _check_end(error)
             if isinstance(error, TimeoutError) or (isinstance(error, Exception) and self.find_failure(error)):
@@ -174,7 +204,12 @@ class ResourceManager:
             read.uri, read.lookup = uri, "static"
             return document
         address = self._translate(uri)
-        match = self._find(address.uri)
+        try:
+            match = self._find(address.uri)
+        except errors.InvalidURI as refusal:
+            if meant := await self._find_meant(address.uri):
+                refusal.suggested_actions = [f"Read {meant}."]
+            raise
         definition = match.definition
         read.uri, read.lookup = definition["uri"], "template" if match.values else "static"
         parameters = await self._parameters(match)
@@ -223,13 +258,86 @@ class ResourceManager:
             raise uris.make_unknown_uri(uri, self.registry, self._index.find_parameters(uri))
         return match
 
+    async def _find_meant(self, uri: str) -> str | None:
+        """Return the only URI that an unknown one can mean; None if there are several, or a spelling is corrected."""
+        if meant := uris.find_meant(uri, self.registry):
+            return meant
+        guessed = next(filter(None, (guess(uri) for guess in self._guesses)), None)
+        if "://" in uri and guessed:
+            return guessed
+        if len(uris.find_nearest(uri, self.registry)) == 1:
+            return None
+        return guessed or await self._find_by_value(uri)
+
+    async def _find_by_value(self, uri: str) -> str | None:
+        """Return the shortest URI with a value that exists, for one that has only the scheme and that value."""
+        scheme, _, rest = uri.partition("://")
+        value = unquote(rest.strip("/"))
+        words = {word.rstrip("s") for template in self.registry for word in template.split("/")[2:]}
+        if scheme not in self._discovery or not value or "/" in value or value.lower().rstrip("s") in words:
+            return None
+        for template in sorted(self.registry, key=len):
+            definition = self.registry[template]
+            [variable, *more] = path_variables(template) or [""]
+            if definition["category"] != scheme or not variable or more:
+                continue
+            if uris.is_allowed(definition, variable, value) and value in await self.complete(template, variable, value):
+                return path_of(template).replace(f"{{{variable}}}", quote(value, safe=""))
+        return None
+
+    def _check_arguments(self, uri: object, others: Mapping[str, object]) -> str | None:
+        """Return the URI.
+
+        Raises:
+            InvalidURI: it is no text, or there are other arguments. If they mean a URI, the failure names it.
+        """
+        if others:
+            names = ", ".join(uris.quote(name) for name in sorted(others)[:_SHOWN])
+            meant = self._join_arguments(uri, others)
+            actions = [f'Call get_resource with {{"uri": {json.dumps(meant)}}}.'] if meant else ()
+            raise errors.InvalidURI(
+                "get_resource takes only one argument, `uri`.",
+                details=f"Unknown arguments: {names}",
+                suggested_actions=actions,
+            )
+        if uri is not None and not isinstance(uri, str):
+            found = _JSON_NAMES.get(type(uri), "a value of another type")
+            raise errors.InvalidURI("`uri` must be a string.", details=f"It was {found}.")
+        return uri
+
+    def _join_arguments(self, uri: object, others: Mapping[str, object]) -> str | None:
+        """Return the URI that a call with other arguments means; None if that is not certain.
+
+        These are parameters beside the URI, or a URI under another name.
+        """
+        texts = {name: str(value) for name, value in others.items() if isinstance(value, str | int) and value != ""}
+        if len(texts) < len(others):
+            return None
+        if not uri:
+            [text, *more] = texts.values()
+            is_known = self._index.find(text) is not None or self._translate_safely(text) is not None
+            return text if is_known and not more else None
+        match = self._index.find(uri) if isinstance(uri, str) and len(uri) <= uris.MAX_LENGTH else None
+        if match is None or not texts.keys() <= set(parameters_of(match.definition)) - match.values.keys():
+            return None
+        query = "&".join(f"{name}={quote(value, safe='')}" for name, value in texts.items())
+        return f"{uri}{'&' if '?' in str(uri) else '?'}{query}"
+
+    def _translate_safely(self, text: str) -> uris.Address | None:
+        try:
+            address = self._translate(text)
+        except errors.ResourceFailure:
+            return None
+        return address if address.uri != text else None
+
     async def _parameters(self, match: Match) -> dict[str, str]:
         definition, parameters = match.definition, {}
         for variable, raw in match.values.items():
             try:
                 value = uris.decode_value(definition, variable, raw)
             except (errors.MissingTemplateVariable, errors.InvalidTemplateVariable) as refusal:
-                existing = await self.complete(definition["uri"], variable)
+                others = {name: unquote(value) for name, value in match.values.items() if name != variable}
+                existing = await self.complete(definition["uri"], variable, known=others)
                 values = uris.suggest_values(definition, variable, existing)
                 refusal.suggested_actions = [*definition.get("advice", ()), *values]
                 raise
@@ -306,16 +414,6 @@ def _discovery_data(registry: Mapping[str, ResourceDefinition]) -> dict[str, lis
     rows = [ResourceMetadata.model_validate(definition) for definition in registry.values()]
     rows.sort(key=lambda row: (row.category, row.uri))
     return {category: list(group) for category, group in groupby(rows, key=lambda row: row.category)}
-
-
-def _check_arguments(uri: object, unknown_arguments: Collection[str]) -> str | None:
-    if unknown_arguments:
-        names = ", ".join(uris.quote(name) for name in sorted(unknown_arguments)[:_SHOWN])
-        raise errors.InvalidURI("get_resource takes only one argument, `uri`.", details=f"Unknown arguments: {names}")
-    if uri is not None and not isinstance(uri, str):
-        found = _JSON_NAMES.get(type(uri), "a value of another type")
-        raise errors.InvalidURI("`uri` must be a string.", details=f"It was {found}.")
-    return uri
 
 
 def _mask(bug: Exception, correlation_id: str) -> errors.ResourceExecutionError:

@@ -11,8 +11,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from itertools import chain
 from typing import NamedTuple, NotRequired, TypedDict, cast
 
-Values = Callable[[str], list[str] | Awaitable[list[str]]]
-"""Lists existing values of a variable that start with a prefix. It may list fewer than exist."""
+Values = Callable[..., list[str] | Awaitable[list[str]]]
+"""Lists existing values of a variable that start with a prefix. It may list fewer than exist.
+
+A function with a second parameter gets the values of the other variables that are known, by name: the tables of a
+database, for example, are those of the database in the URI.
+"""
 
 URI_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(/[^\s/?#]+)*(\{\?[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*\})?")
 VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
@@ -58,6 +62,11 @@ class ResourceDefinition(TypedDict):
     """What to do if a variable has no value or an invalid one, before the examples of values."""
     pool: NotRequired[str]
     """Where its functions run, if not where the others of its scheme do. The server says which pools there are."""
+
+
+def takes_known_values(values: Values) -> bool:
+    """Return whether a function that lists values takes those of the other variables too."""
+    return len(inspect.signature(values).parameters) > 1
 
 
 def path_of(pattern: str) -> str:

@@ -160,9 +160,13 @@ class GetResourceTool(Tool):
 
     async def run(self, arguments: JSONObject) -> ToolResult:
         """Answer a call with any arguments. A failure is a result with `isError`, never a protocol error."""
-        unknown = arguments.keys() - {"uri"}
-        response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
+        response = await self.manager.respond(arguments.get("uri"), surface="tool", others=leave_out_uri(arguments))
         return make_tool_result(response)
+
+
+def leave_out_uri(arguments: JSONObject) -> JSONObject:
+    """Return the arguments that the tool does not have."""
+    return {name: value for name, value in arguments.items() if name != "uri"}
 
 
 def make_tool_result(response: GetResourceSuccess | GetResourceError, *, has_schema: bool = True) -> ToolResult:
@@ -204,7 +208,7 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
     )
 
     async def complete(
-        reference: object, argument: CompletionArgument, _: CompletionContext | None
+        reference: object, argument: CompletionArgument, context: CompletionContext | None
     ) -> mcp_types.Completion | None:
         if not isinstance(reference, ResourceTemplateReference):
             return None
@@ -212,7 +216,8 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
         with manager.guard(surface="completion", uri=reference.uri) as guarded:
             async with guarded.admission:
                 guarded.read.uri = reference.uri if reference.uri in manager.registry else guarded.read.uri
-                found = await manager.complete(reference.uri, argument.name, argument.value)
+                known = (context.arguments if context else None) or {}
+                found = await manager.complete(reference.uri, argument.name, argument.value, known)
         return mcp_types.Completion(values=found[:_COMPLETIONS], has_more=len(found) > _COMPLETIONS or None)
 
     mcp.add_completion_handler(complete)

@@ -43,6 +43,9 @@ class Address(NamedTuple):
     check: Callable[[], None] | None = None
 
 
+Guess = Callable[[str], str | None]
+"""Returns the URI that a text probably means, which is none; None if it means none. It waits for nothing."""
+
 Translate = Callable[[str], Address | None]
 """Returns what an address means; None if it is of no kind that it knows. It may raise a ResourceFailure."""
 
@@ -188,6 +191,39 @@ def decode_value(definition: ResourceDefinition, variable: str, raw: str) -> str
             + (", and not '.' or '..'." if is_allowed is is_value else "."),
         )
     return value
+
+
+def is_allowed(definition: ResourceDefinition, variable: str, value: str) -> bool:
+    """Return whether a variable can have this value, which is decoded."""
+    return variable in definition["parameter_mapping"] and bool(value) and _find_form(definition, variable)[0](value)
+
+
+def find_meant(uri: str, known: Mapping[str, ResourceDefinition]) -> str | None:
+    """Return the URI that another one surely means; None if that is not certain.
+
+    It has a value as a parameter that belongs into the path, as in `x://search?query=abc`, or more segments than a URI
+    with a parameter for a path, as in `x://files/a/b.csv`.
+    """
+    path, _, query = uri.partition("?")
+    given = dict(pair.partition("=")[::2] for pair in query.split("&") if "=" in pair)
+    for pattern in known:
+        start, _, variable = path_of(pattern).rpartition("/{")
+        name = variable.removesuffix("}")
+        if given and variable and path.rstrip("/") == start and given.get(name):
+            rest = "&".join(f"{other}={value}" for other, value in given.items() if other != name)
+            return f"{start}/{given[name]}{f'?{rest}' if rest else ''}"
+    for pattern, definition in known.items():
+        keys = definition.get("keys", ())
+        if len(keys) == 1 and (match := _compile_start(path_of(pattern)).match(path)) and not query:
+            [key] = keys
+            return f"{match[1]}?{key}={percent_encode(unquote(match[2]), safe='')}"
+    return None
+
+
+def _compile_start(pattern: str) -> re.Pattern[str]:
+    """Return the expression for a URI that continues another one, with what continues it as its second group."""
+    parts = (re.escape(part) for part in VARIABLE_SEGMENT.split(pattern)[::2])
+    return re.compile(f"({'[^/?]+'.join(parts)})/([^?]+)$")
 
 
 def _find_form(definition: ResourceDefinition, variable: str) -> tuple[Callable[[str], bool], str]:

@@ -11,7 +11,6 @@ tests/http/test_direct.py compares its answers with those of the pipeline.
 """
 
 from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import orjson
@@ -24,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.surfaces import TOOL_NAME, make_attachment_blocks
+from quilt_mcp.core.surfaces import TOOL_NAME, leave_out_uri, make_attachment_blocks
 from quilt_mcp.core.tracing import is_traced
 from quilt_mcp.http.audit import describe_message
 from quilt_mcp.http.layers import repeat
@@ -49,14 +48,14 @@ class _Request(NamedTuple):
 
     Attributes:
         uri: what the client sent. Its type is not checked for the tool: the manager does that.
-        unknown: the names of arguments that the tool does not have.
+        others: the arguments that the tool does not have.
         version: of the protocol.
     """
 
     number: int | str
     method: str
     uri: object
-    unknown: AbstractSet[str]
+    others: JSONObject
     version: str
 
 
@@ -97,7 +96,7 @@ class Direct:
         with describe_message(scope, request.method, name):
             async with Context(fastmcp=self._mcp):
                 response = await self._manager.respond(
-                    request.uri, surface=SURFACES[request.method], unknown_arguments=request.unknown
+                    request.uri, surface=SURFACES[request.method], others=request.others
                 )
         if isinstance(response, GetResourceError) and request.method == READ:
             code = response.choose_code(request.version)
@@ -124,8 +123,7 @@ def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Reques
     if not is_routed or (method == CALL and name != TOOL_NAME) or not _has_plain_params(method, version, params):
         return None
     arguments = {"uri": name} if method == READ else params.get("arguments") or {}
-    unknown = arguments.keys() - {"uri"}
-    return _Request(number, method, arguments.get("uri"), unknown, version)
+    return _Request(number, method, arguments.get("uri"), leave_out_uri(arguments), version)
 
 
 def _parse(body: bytes) -> JSONObject | None:

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, exists, literal, literal_column, select, t
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
+from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
 from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
@@ -211,9 +212,11 @@ def read_changes(
     merged = union_all(*map(select, branches)).subquery("changes")
     order = (merged.c.updated_at.desc(), merged.c.id.desc())
     rows = reader.execute(select(merged).order_by(*order).limit(limit + 1))
-    shown = rows[:limit]
-    last = encode_mark(Mark(shown[-1].id, shown[-1].updated_at, total), tag) if len(rows) > limit else None
-    return Page([_build(row) for row in shown], total, last)
+    shown = fit([_build(row) for row in rows[:limit]])
+    last = None
+    if len(rows) > len(shown):
+        last = encode_mark(Mark(rows[len(shown) - 1].id, rows[len(shown) - 1].updated_at, total), tag)
+    return Page(shown, total, last)
 
 
 def _select_changes(  # noqa: PLR0917 - one caller

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
+from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements import model
@@ -180,8 +181,9 @@ class Reader:
             [total] = position.totals
         else:  # what is counted stays the same on every page, and costs a big list much more than a page
             total = len(rows) if len(rows) <= limit and not after else self.count(table, conditions)
-        following = encode_position([rows[limit - 1].id], [total], tag) if len(rows) > limit else None
-        return Page([build(row) for row in rows[:limit]], total, following)
+        shown = fit([build(row) for row in rows[:limit]])
+        following = encode_position([rows[len(shown) - 1].id], [total], tag) if len(rows) > len(shown) else None
+        return Page(shown, total, following)
 
     def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
         table = BY_KIND[kind.name]
@@ -364,8 +366,8 @@ def read_relationships(
     """Read a page of the relationships of a requirement, at most `limit` of each direction."""
     tag = cursors.compute_tag("relationships", requirement["id"], reader.scope)
     position = decode_position(cursor, tag, lists=2)
-    rows: list[list[AnyRow]] = []
-    totals, after = [], []
+    shown: list[list[Relationship]] = []
+    totals, after, more = [], [], False
     ends = (_links.source_requirement_id, _links.target_requirement_id)
     typed = requirement_relationships.join(relationship_types, relationship_types.c.id == _links.relationship_type_id)
     for place, (this, other) in enumerate((ends, ends[::-1])):
@@ -374,14 +376,15 @@ def read_relationships(
         statement = select(*_list_columns(reader)).select_from(related).where(*visible)
         following = _start_after(statement, requirement_relationships, position.after[place])
         found = reader.execute(following.limit(limit + 1))
-        rows.append(found)
-        after.append(found[:limit][-1].id if found else position.after[place])
+        built = [cast("Relationship", _build_relationship(row)) for row in found[:limit]]
+        shown.append(fit(built, PAGE_CHARACTERS // 2))
+        more = more or len(found) > len(shown[-1])
+        after.append(shown[-1][-1]["id"] if found else position.after[place])
         if position.totals:
             totals.append(position.totals[place])
         else:
             totals.append(len(found) if len(found) <= limit else reader.count(related, visible))
-    more = max(map(len, rows)) > limit
-    outgoing, incoming = ([cast("Relationship", _build_relationship(row)) for row in found[:limit]] for found in rows)
+    outgoing, incoming = shown
     return {
         **requirement,
         "source_relationships": outgoing,

@@ -13,6 +13,7 @@ from sqlalchemy import CTE, ColumnElement, Connection, Subquery, func, select, t
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import parse_limit
+from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
@@ -109,13 +110,15 @@ def read_search_page(
             parsed, reader.scope, selection, reader.dialect, most=cap + 1, most_projects=most_projects
         )
     found = rank(reader.connection, candidates, limit=size, offset=offset, cap=cap)
+    shown = fit([_build_result(hit) for hit in found.hits])
+    following = offset + len(shown) if len(shown) < len(found.hits) else found.next_offset
     return {
         "query": query,
-        "results": [_build_result(hit) for hit in found.hits],
+        "results": shown,
         "count": found.total,
         "count_is_exact": found.total_is_exact,
         "ignores": ["case"] if reader.is_existing else ["case", "accents"],
-        "next_cursor": cursors.encode(str(found.next_offset), tag) if found.next_offset is not None else None,
+        "next_cursor": cursors.encode(str(following), tag) if following is not None else None,
     }
 
 

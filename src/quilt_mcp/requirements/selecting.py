@@ -35,6 +35,7 @@ from sqlalchemy import (
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import Page
+from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.answers import Entities
 from quilt_mcp.requirements.conditions import SORTED_LENGTH, Conditions, Selection, match_any, restrict, sort_columns
@@ -346,9 +347,10 @@ class SelectedPages(Generic[A]):
         columns = [*self._reader.columns_of(self._collection), value.label("sort_value")]
         statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
         rows = self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
-        shown = rows[:limit]
-        last = encode_mark(Mark(shown[-1].id, shown[-1].sort_value, total), tag) if len(rows) > limit else None
-        return Page([self._collection.build(row) for row in shown], total, last)
+        shown = fit([self._collection.build(row) for row in rows[:limit]])
+        end = rows[len(shown) - 1]
+        last = encode_mark(Mark(end.id, end.sort_value, total), tag) if len(rows) > len(shown) else None
+        return Page(shown, total, last)
 
     def _find_lead(self) -> str | None:
         """Return the column with the index that finds the matching rows: that of the most selective filter."""

@@ -50,6 +50,29 @@ def translate(address: str) -> Address | None:
     return None
 
 
+GUESSES = {
+    "athena://queries": "athena://query/history",
+    "athena://query": "athena://query/history",
+    "auth://login": "auth://status",
+    "auth://me": "auth://status",
+    "auth://user": "auth://status",
+    "auth://whoami": "auth://status",
+    "permissions://": "permissions://discover",
+    "permissions://buckets": "permissions://discover",
+    "quilt://packages": "quilt://search",
+}
+"""URIs that models try, and what there is instead."""
+
+
+def guess(text: str) -> str | None:
+    """Return the URI for a plain name of a bucket or a package, or for a URI that models try."""
+    if text in GUESSES:
+        return GUESSES[text]
+    if re.fullmatch(PACKAGE, text):
+        return f"quilt://search/{quote(text, safe='')}"
+    return f"quilt://buckets/{text}" if re.fullmatch(BUCKET, text) and "://" not in text else None
+
+
 def _translate_quilt_uri(address: str) -> Address:
     match = QUILT_URI.fullmatch(address)
     if match is None:

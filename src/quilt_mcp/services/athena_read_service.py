@@ -26,6 +26,7 @@ from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.governance_service import fetch_own_role, is_managed
+from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
@@ -68,20 +69,18 @@ class DatabaseRow(TypedDict):
     uri: str
 
 
-class DatabasesAnswer(TypedDict):
-    """The answer of athena://databases.
+class DatabasesAnswer(Paged):
+    """A page of the databases of Glue.
 
     Attributes:
-        databases: the databases, sorted by name.
+        databases: the databases of this page, sorted by name.
         data_catalog_name: the data catalog that contains them.
-        count: the number of databases.
         source: the AWS service that listed them.
         region: the AWS region.
     """
 
     databases: list[DatabaseRow]
     data_catalog_name: str
-    count: int
     source: Literal["glue"]
     region: str
 
@@ -431,17 +430,26 @@ def find_engine(version: "athena.EngineVersionTypeDef | None") -> str | None:
 __all__ = ["athena_databases_list", "athena_query_history", "athena_workgroups_list"]
 
 
-def athena_databases_list() -> DatabasesAnswer:
+def athena_databases_list(cursor: str | None = None, limit: str | None = None) -> DatabasesAnswer:
     """The databases of Glue.
 
-    Each has its name, description, location, creation time and parameters.
+    Each has its name, description, location, creation time and parameters, and the URI of its tables. There are 50 per
+    page: `?cursor=` and the `next_cursor` of a page read the next one. Each page reads all databases.
     """
     aws = current_caller().aws
-    rows = sorted(map(_database_row, read_databases(aws)), key=lambda row: row["name"])
+    page = cut_page(
+        read_databases(aws),
+        lambda database: database["Name"],
+        build=_database_row,
+        cursor=cursor,
+        limit=limit,
+        scope=("glue databases", aws.region),
+    )
     return {
-        "databases": rows,
+        "databases": page.rows,
+        "next_cursor": page.next_cursor,
         "data_catalog_name": DATA_CATALOG,
-        "count": len(rows),
+        "count": page.total,
         "source": "glue",
         "region": aws.region,
     }

@@ -184,13 +184,14 @@ def athena_tables_list(
     page = cut_page(
         tables[:max_tables],
         lambda table: table["Name"],
+        build=lambda table: _table_row(table, database),
         cursor=cursor,
         limit=limit,
         scope=("glue tables", aws.region, name),
     )
     return {
         "database": name,
-        "tables": [_table_row(table, database) for table in page.rows],
+        "tables": page.rows,
         "count": page.total,
         "count_is_exact": len(tables) <= max_tables,
         "next_cursor": page.next_cursor,
@@ -229,12 +230,14 @@ def list_databases(prefix: str) -> list[str]:
     return names if first is None else [first, *(name for name in names if name != first)]
 
 
-def list_tables(prefix: str) -> list[str]:
+def list_tables(prefix: str, known: Mapping[str, str]) -> list[str]:
+    """List tables with a prefix: of the database that is known, else of the first one that has such tables."""
     caller = current_caller()
     if not caller.login.signed_in:
         return []
     aws = caller.aws
-    for database in _list_databases(aws, "")[:MAX_EXAMPLE_DATABASES]:
+    databases = [known["database"]] if "database" in known else _list_databases(aws, "")[:MAX_EXAMPLE_DATABASES]
+    for database in databases:
         if names := [name for name in _list_tables(aws, database) if name.startswith(prefix)]:
             return names
     return []

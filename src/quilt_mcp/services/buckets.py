@@ -71,10 +71,15 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
     found, scope, source = _read_buckets(caller)
     stack = caller.login.stack
     page = cut_page(
-        found, lambda bucket: bucket["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url)
+        found,
+        lambda bucket: bucket["name"],
+        build=lambda bucket: _bucket_row(bucket, stack.catalog_url),
+        cursor=cursor,
+        limit=limit,
+        scope=("buckets", stack.registry_url),
     )
     return {
-        "buckets": [_bucket_row(bucket, stack.catalog_url) for bucket in page.rows],
+        "buckets": page.rows,
         "count": page.total,
         "next_cursor": page.next_cursor,
         "scope": scope,

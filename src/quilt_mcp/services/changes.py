@@ -184,7 +184,7 @@ def package_changes_get(  # noqa: PLR0917 - the parameters of the URI
     revisions = (before["hash"] if before else after["hash"], after["hash"])
     rows = list(_compare(older_files, newer_files, bucket, package, revisions)) if is_whole else []
     scope = ("changes", caller.login.stack.registry_url, bucket, package, before and before["hash"], after["hash"])
-    page = cut_page(rows, lambda row: row["path"], cursor=cursor, limit=limit, scope=scope)
+    page = cut_page(rows, lambda row: row["path"], build=lambda row: row, cursor=cursor, limit=limit, scope=scope)
     kinds = [row["change"] for row in rows]
     _compare_tables(caller, page.rows, older_files, newer_files)
     return {

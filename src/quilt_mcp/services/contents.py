@@ -141,10 +141,16 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     at = _locate(caller, bucket, package, read["hash"], place)
     file = read.get("file") if path and place and not path.endswith("/") else None
     if file is None and (folder := _find_folder(read, place)):
-        rows = [_describe_entry(entry, at) for entry in folder["children"]]
         scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], place)
         # A file and a folder can have the same name.
-        page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
+        page = cut_page(
+            folder["children"],
+            lambda entry: f"{find_name(entry['path'])}\0{'folder' if entry.get('physicalKey') is None else 'file'}",
+            build=lambda entry: _describe_entry(entry, at),
+            cursor=cursor,
+            limit=limit,
+            scope=scope,
+        )
         listed: FolderAnswer = {
             **at,
             "kind": "folder",
@@ -198,11 +204,16 @@ def _locate(caller: "Caller", bucket: str, package: str, revision: str, path: st
     }
 
 
+def find_name(path: str) -> str:
+    """Return the last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def _describe_entry(entry: _Child, at: InPackage) -> EntryRow:
     key, path = entry.get("physicalKey"), entry["path"].rstrip("/")
     kind: Literal["file", "folder"] = "folder" if key is None else "file"
     return {
-        "name": path.rpartition("/")[2],
+        "name": find_name(path),
         "kind": kind,
         "size": entry["size"],
         "physical_key": key,

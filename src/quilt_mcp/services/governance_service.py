@@ -205,7 +205,7 @@ def admin_users_list(cursor: str | None = None, limit: str | None = None) -> Use
         "the stack's users", lambda: caller.send_query("usersList", list[UserRow], "admin.user.list")
     )
     scope = ("users", caller.login.stack.registry_url)
-    page = cut_page(found, lambda user: user["name"], cursor=cursor, limit=limit, scope=scope)
+    page = cut_page(found, lambda user: user["name"], build=lambda user: user, cursor=cursor, limit=limit, scope=scope)
     return {"users": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
@@ -220,9 +220,15 @@ def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit
     caller = current_caller()
     found = caller.ask_as_admin("the stack's roles", lambda: fetch_roles(caller))
     scope = ("roles", caller.login.stack.registry_url, bucket)
-    page = cut_page(found.known, lambda role: role["name"], cursor=cursor, limit=limit, scope=scope)
-    roles = [_role_row(role, bucket) for role in page.rows]
-    answer: RolesAnswer = {"roles": roles, "count": page.total, "next_cursor": page.next_cursor}
+    page = cut_page(
+        found.known,
+        lambda role: role["name"],
+        build=lambda role: _role_row(role, bucket),
+        cursor=cursor,
+        limit=limit,
+        scope=scope,
+    )
+    answer: RolesAnswer = {"roles": page.rows, "count": page.total, "next_cursor": page.next_cursor}
     if found.unknown_types:
         answer["unknown_role_types"] = found.unknown_types
     return answer

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NotRequired
 
 from pydantic import BeforeValidator
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
+from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
 from quilt_mcp.services.objects import make_object_uri
 from quilt_mcp.services.package_uris import link, make_contents_uri, make_uri
@@ -225,26 +226,34 @@ def stack_search(
     names = sorted({name for name in (buckets or "").split(",") if name}) or None
     caller = current_caller()
     tag = cursors.compute_tag("search", caller.login.stack.registry_url, query, names, chosen)
-    if cursor is None:
-        size = parse_limit(limit)
-        result = _ask(caller, OPERATIONS[chosen], buckets=names, text=query, size=size)
+    start = _read_cursor(cursor, tag, limit)
+    if not start.after:
+        result = _ask(caller, OPERATIONS[chosen], buckets=names, text=query, size=start.size)
         total = result["stats"]["total"] if "stats" in result else result.get("total", 0)  # an empty result has none
         page: _Page = result.get("firstPage") or {}
         if page:
             _check(page)
     else:
-        size, total, after = _read_cursor(cursor, tag, limit)
-        page = _ask(caller, MORE[chosen], after=after, size=size)
-    packages, objects = page.get("packages", []), page.get("objects", [])
+        total = start.total
+        page = _ask(caller, MORE[chosen], after=start.after, size=start.size)
+    packages, objects = page.get("packages", [])[start.skipped :], page.get("objects", [])[start.skipped :]
     is_secure, catalog = total < 0, caller.login.stack.catalog_url
+    shown_packages = fit([_describe_package(one, catalog) for one in packages])
+    shown_objects = fit([_link_object(one) for one in objects])
+    shown = len(shown_packages) + len(shown_objects)
+    is_cut = shown < len(packages) + len(objects)
     more = page.get("cursor") if packages or objects or is_secure else None
+    following = start._replace(total=total, skipped=start.skipped + shown) if is_cut else None
+    if following is None and more:
+        following = _Start(start.size, total, 0, more)
+    next_cursor = _write_cursor(following, tag) if following else None
     return {
         "kind": "packages" if chosen == "packages" else "objects",
-        "packages": [_describe_package(one, catalog) for one in packages] if chosen == "packages" else None,
-        "objects": [_link_object(one) for one in objects] if chosen == "objects" else None,
+        "packages": shown_packages if chosen == "packages" else None,
+        "objects": shown_objects if chosen == "objects" else None,
         "count": None if is_secure else total,
-        "has_more": bool(more),
-        "next_cursor": _write_cursor(size, total, more, tag),
+        "has_more": following is not None,
+        "next_cursor": next_cursor,
     }
 
 
@@ -315,14 +324,36 @@ def _check(result: _Page) -> None:
         raise make_unexpected(ascii(kind)[:MAX_PROBLEM])
 
 
-def _read_cursor(cursor: str, tag: str, limit: str | None) -> tuple[int, int, str]:
-    size, total, after = cursors.decode(cursor, tag, r"[0-9]+\|-?[0-9]{1,15}\|[\s\S]+").split("|", 2)
-    return parse_limit(size if limit is None else limit), int(total), after
+class _Start(NamedTuple):
+    """Where a page starts.
+
+    Attributes:
+        size: the number of rows of the stack's pages.
+        total: the number of all rows; -1 if the stack does not count.
+        skipped: how many rows of the stack's page an earlier page had.
+        after: the stack's cursor of its page; empty for its first page.
+    """
+
+    size: int
+    total: int
+    skipped: int
+    after: str
 
 
-def _write_cursor(size: int, total: int, after: str | None, tag: str) -> str | None:
-    cursor = cursors.encode(f"{size}|{total}|{after}", tag) if after else None
-    return cursor if cursor and len(cursor) <= cursors.MAX_LENGTH else None
+def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> _Start:
+    if cursor is None:
+        return _Start(parse_limit(limit), 0, 0, "")
+    form = r"[0-9]+\|-?[0-9]{1,15}\|[0-9]{1,3}\|[\s\S]*"
+    size, total, skipped, after = cursors.decode(cursor, tag, form).split("|", 3)
+    # The rest of a page is only there with the size of that page.
+    is_new = limit is not None and skipped == "0"
+    return _Start(parse_limit(limit if is_new else size), int(total), int(skipped), after)
+
+
+def _write_cursor(start: _Start, tag: str) -> str | None:
+    """Return a cursor; None if that of the stack is too long for a URI."""
+    cursor = cursors.encode("|".join(map(str, start)), tag)
+    return cursor if len(cursor) <= cursors.MAX_LENGTH else None
 
 
 def _link_entry(found: _Package, entry: _Entry) -> FoundEntry:

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, NotRequired, TypeVar
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
+from quilt_mcp.core.cuts import cut_text, fit
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.package_guide import Guide, GuideFiles, read_guide
@@ -27,6 +28,7 @@ SHORT_HASH = re.compile(r"[0-9a-f]{6,63}")
 REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
 """How many revisions are compared with a short hash."""
 MAX_META = 20_000
+MAX_MESSAGE = 500
 MAX_NAMES = 50
 EXAMPLE_BUCKETS = 10
 ICEBERG_KINDS = ("revision", "tag", "manifest", "entry")
@@ -180,6 +182,8 @@ class ListedRevision(RevisionRow):
 
     uri: str
     """The URI of the package in this revision."""
+    message_truncated: NotRequired[Literal[True]]
+    """Present if the message is longer than 500 characters. The answer for the revision has all of it."""
 
 
 class RevisionsAnswer(OfPackage, Paged):
@@ -207,25 +211,27 @@ def packages_list(
     chosen = check_choice("order", order, tuple(ORDERS), "Omit `order` to sort by name.")
     caller = current_caller()
     tag = cursors.compute_tag("packages", caller.login.stack.registry_url, bucket, filter, order)
-    number, size = _read_cursor(cursor, tag, limit)
-    given = {"filter": filter, "number": number, "size": size, "order": ORDERS[chosen]}
+    start = _read_cursor(cursor, tag, limit)
+    given = {"filter": filter, "number": start.number, "size": start.size, "order": ORDERS[chosen]}
     found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
     if found is None:
         raise make_unknown_bucket(bucket)
     catalog = caller.login.stack.catalog_url
+    rows: list[PackageRow] = [
+        {
+            "name": package["name"],
+            "modified": package["modified"],
+            "catalog_url": link(catalog, bucket, package["name"]),
+            "uri": make_uri(bucket, package["name"]),
+        }
+        for package in found["page"][start.skipped :]
+    ]
+    shown = fit(rows)
     return {
         "bucket": bucket,
-        "packages": [
-            {
-                "name": package["name"],
-                "modified": package["modified"],
-                "catalog_url": link(catalog, bucket, package["name"]),
-                "uri": make_uri(bucket, package["name"]),
-            }
-            for package in found["page"]
-        ],
+        "packages": shown,
         "count": found["total"],
-        "next_cursor": _write_cursor(number, size, found["total"], tag),
+        "next_cursor": _write_cursor(start, len(shown), len(rows), found["total"], tag),
         "tabulator_tables": f"tabulator://buckets/{bucket}/tables",
         "iceberg_tables": [f"{bucket}_package_{kind}" for kind in ICEBERG_KINDS],
     }
@@ -292,15 +298,28 @@ def package_revisions_list(
     package = join_name(namespace, name)
     caller = current_caller()
     tag = cursors.compute_tag("revisions", caller.login.stack.registry_url, bucket, package)
-    number, size = _read_cursor(cursor, tag, limit)
-    found = read_revisions(caller, bucket, package, number, size)
+    start = _read_cursor(cursor, tag, limit)
+    found = read_revisions(caller, bucket, package, start.number, start.size)
+    rows = [_describe_revision(row, bucket, package) for row in found["page"][start.skipped :]]
+    shown = fit(rows)
     return {
         "bucket": bucket,
         "name": package,
-        "revisions": [{**row, "uri": f"{make_uri(bucket, package)}?revision={row['hash']}"} for row in found["page"]],
+        "revisions": shown,
         "count": found["total"],
-        "next_cursor": _write_cursor(number, size, found["total"], tag),
+        "next_cursor": _write_cursor(start, len(shown), len(rows), found["total"], tag),
     }
+
+
+def _describe_revision(row: RevisionRow, bucket: str, package: str) -> ListedRevision:
+    message, is_cut = (None, False) if row["message"] is None else cut_text(row["message"], MAX_MESSAGE)
+    listed: ListedRevision = {
+        "hash": row["hash"],
+        "modified": row["modified"],
+        "message": message,
+        "uri": f"{make_uri(bucket, package)}?revision={row['hash']}",
+    }
+    return {**listed, "message_truncated": True} if is_cut else listed
 
 
 def list_buckets(prefix: str) -> list[str]:
@@ -311,21 +330,35 @@ def list_buckets(prefix: str) -> list[str]:
     return sorted(names, key=lambda name: (name != first, name))
 
 
-def list_parts(number: int, prefix: str) -> list[str]:
-    """List the first (0) or second (1) parts of the names of packages, of the first bucket that has such packages."""
+def list_parts(number: int, prefix: str, known: Mapping[str, str]) -> list[str]:
+    """List the first (0) or second (1) parts of the names of packages with a prefix.
+
+    They are those of the bucket and the namespace that are known; else of the first bucket that has such packages.
+    """
     caller = current_caller()
-    names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
-    parts = dict.fromkeys(name.split("/", 1)[number] for name in names)
+    if not caller.login.signed_in:
+        return []
+    namespace = known.get("namespace") if number else None
+    filter_ = f"{namespace}/{prefix}" if namespace else prefix
+    bucket = known.get("bucket")
+    names = _list_names(caller, bucket, filter_) if bucket else _find_example(caller, filter_)[1]
+    split = (name.split("/", 1) for name in names)
+    parts = dict.fromkeys(pair[number] for pair in split if namespace in (None, pair[0]))
     return [part for part in parts if part.startswith(prefix)]
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
     for bucket in fetch_bucket_names(caller)[:EXAMPLE_BUCKETS]:
-        given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
-        found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
-        if names := [package["name"] for package in found["page"] if "/" in package["name"]] if found else []:
+        if names := _list_names(caller, bucket, filter_):
             return bucket, names
     return None, []
+
+
+def _list_names(caller: "Caller", bucket: str, filter_: str) -> list[str]:
+    """List the names of the first packages of a bucket that contain a text; none if the stack does not show it."""
+    given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
+    found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
+    return [package["name"] for package in found["page"] if "/" in package["name"]] if found else []
 
 
 def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: object) -> T | None:
@@ -394,22 +427,33 @@ def read_revisions(caller: "Caller", bucket: str, package: str, number: int, siz
     return ask_package(caller, "packageRevisions", _WithRevisions, bucket, package, **given)["revisions"]
 
 
-def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, int]:
-    """Return the number and the size of a page. The stack counts pages, so a list keeps the size of its first page."""
+class _Start(NamedTuple):
+    """Where a page starts: the stack's page, its size, and how many of its rows an earlier page had."""
+
+    number: int
+    size: int
+    skipped: int
+
+
+def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> _Start:
+    """Return where a page starts. The stack counts pages, so a list keeps the size of its first page."""
     if cursor is None:
-        return 1, parse_limit(limit)
-    number, _, size = cursors.decode(cursor, tag, r"[0-9]{1,10}x[0-9]+").partition("x")
+        return _Start(1, parse_limit(limit), 0)
+    number, size, skipped = cursors.decode(cursor, tag, r"[0-9]{1,10}x[0-9]+x[0-9]{1,3}").split("x")
     if limit is not None and parse_limit(limit) != parse_limit(size):
         raise InvalidTemplateVariable(
             "`limit` must be that of the first page.",
             details=f"The first page had {size} rows.",
             suggested_actions=["Omit `limit` with a cursor, or start without a cursor."],
         )
-    return int(number), parse_limit(size)
+    return _Start(int(number), parse_limit(size), int(skipped))
 
 
-def _write_cursor(number: int, size: int, total: int, tag: str) -> str | None:
-    return cursors.encode(f"{number + 1}x{size}", tag) if number * size < total else None
+def _write_cursor(start: _Start, shown: int, read: int, total: int, tag: str) -> str | None:
+    """Return the cursor of what follows the rows that are shown: the rest of the stack's page, or its next page."""
+    if shown < read:
+        return cursors.encode(f"{start.number}x{start.size}x{start.skipped + shown}", tag)
+    return cursors.encode(f"{start.number + 1}x{start.size}x0", tag) if start.number * start.size < total else None
 
 
 def check_choice(name: str, value: str | None, choices: Sequence[str], advice: str) -> str:

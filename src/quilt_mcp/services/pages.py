@@ -10,11 +10,13 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import MAX_LIMIT, Page, parse_limit
+from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 
 MAX_NAME_IN_CURSOR = 120
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Paged(TypedDict):
@@ -30,16 +32,20 @@ def cut_page(
     rows: Iterable[T],
     name_of: Callable[[T], str],
     *,
+    build: Callable[[T], R],
     cursor: str | None,
     limit: str | None,
     scope: Sequence[object],
     largest: int = MAX_LIMIT,
-) -> Page[T]:
+) -> Page[R]:
     """Return the page of a list that starts at a cursor. The rows are sorted by name, and names are unique.
+
+    It ends at its number of rows, or with the last row that fits into an answer.
 
     Args:
         rows: all rows that the caller may see. A cursor selects some of them, and can do nothing else.
         name_of: returns the name of a row.
+        build: makes what the answer has from a row.
         cursor: the `next_cursor` of the page before; None for the first page.
         limit: the number of rows per page, as the caller wrote it.
         scope: what identifies the list. A cursor of another list is refused.
@@ -52,8 +58,9 @@ def cut_page(
     after = cursors.decode(cursor, tag) if cursor else None
     ordered = sorted(rows, key=name_of)
     start = _find_start([name_of(row) for row in ordered], after) if after is not None else 0
-    page, end = ordered[start : start + size], start + size
-    next_cursor = cursors.encode(_mark(name_of(page[-1])), tag) if end < len(ordered) else None
+    page = fit([build(row) for row in ordered[start : start + size]])
+    end = start + len(page)
+    next_cursor = cursors.encode(_mark(name_of(ordered[end - 1])), tag) if end < len(ordered) else None
     return Page(page, len(ordered), next_cursor)
 
 

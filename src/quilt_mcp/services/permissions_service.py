@@ -136,10 +136,10 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     page = cut_page(
         listed.names,
         lambda name: f"{'a' if name in in_stack else 'b'}{name}",
+        build=lambda name: name,
         cursor=cursor,
         limit=limit,
         scope=("permissions", reader.caller.login.stack.registry_url, reader.identity["Arn"]),
-        largest=MAX_LIMIT,
     )
     rows = [describe_rights(bucket) for bucket in probe_page(reader, listed, page.rows)]
     return {

@@ -71,7 +71,13 @@ RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
     define("auth://catalog/info", auth_metadata.catalog_info, name="Catalog Info"),
     define("auth://filesystem/status", auth_metadata.filesystem_status, name="Filesystem Status"),
-    SIGNED_IN("athena://databases", athena_read_service.athena_databases_list, name="Athena Databases"),
+    SIGNED_IN(
+        "athena://databases",
+        athena_read_service.athena_databases_list,
+        name="Athena Databases",
+        parameters=PAGES,
+        free_text=CURSOR,
+    ),
     SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
     SIGNED_IN(
         "athena://query/history",
@@ -246,6 +252,7 @@ QUILT = Domain(
     add_tools=add_quilt_tools,
     diagnose=diagnosis.diagnose,
     translate=addresses.translate,
+    guess=addresses.guess,
     resources=RESOURCES,
     failures=FAILURES,
     checks={"catalog": check_catalog},

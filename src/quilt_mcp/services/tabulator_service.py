@@ -207,21 +207,22 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
                 "Read quilt://buckets for all buckets of the stack that you can see.",
             ],
         )
+    prefix = fetch_stack_prefix(caller)
+    catalog = make_tabulator_catalog(prefix) if prefix else None
     page = cut_page(
         found["tables"],
         lambda table: table["name"],
+        build=lambda table: _table_row(table, catalog, bucket),
         cursor=cursor,
         limit=limit,
         scope=("tabulator tables", caller.login.stack.registry_url, bucket),
     )
-    prefix = fetch_stack_prefix(caller)
-    catalog = make_tabulator_catalog(prefix) if prefix else None
     return {
         "bucket": bucket,
         "data_catalog": catalog,
         "database": bucket,
         "packages": f"quilt://buckets/{bucket}/packages",
-        "tables": [_table_row(table, catalog, bucket) for table in page.rows],
+        "tables": page.rows,
         "count": page.total,
         "next_cursor": page.next_cursor,
     }

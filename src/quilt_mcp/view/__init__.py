@@ -21,7 +21,7 @@ from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSucces
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition
-from quilt_mcp.core.surfaces import PARAMETERS, make_attachment_blocks
+from quilt_mcp.core.surfaces import PARAMETERS, leave_out_uri, make_attachment_blocks
 
 TOOL_NAME = "show_resource"
 SESSION_ID = "mcp-session-id"
@@ -71,8 +71,7 @@ class ShowResourceTool(Tool):
 
     async def run(self, arguments: JSONObject) -> ToolResult:
         """Answer a call with any arguments, as `get_resource` does."""
-        unknown = arguments.keys() - {"uri"}
-        response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
+        response = await self.manager.respond(arguments.get("uri"), surface="tool", others=leave_out_uri(arguments))
         text = response.body_json()
         if isinstance(response, GetResourceSuccess) and client_shows_pages():
             text = describe(response)

@@ -1,0 +1,25 @@
+"""What an answer leaves out so that clients and models can show it: rows that do not fit, and ends of texts."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from quilt_mcp.core.answers import to_json
+
+PAGE_CHARACTERS = 40_000
+"""Where a page ends if it has not ended at its number of rows. Some clients show 50,000 characters of one answer."""
+
+T = TypeVar("T")
+
+
+def fit(rows: Sequence[T], room: int = PAGE_CHARACTERS) -> list[T]:
+    """Return as many of the first rows as have this number of characters in JSON together, and at least one."""
+    for count, row in enumerate(rows):
+        room -= len(to_json(row)) + 1
+        if room < 0 and count:
+            return list(rows[:count])
+    return list(rows)
+
+
+def cut_text(text: str, most: int) -> tuple[str, bool]:
+    """Return the start of a text, and whether its end is left out."""
+    return text[:most], len(text) > most
