@@ -21,7 +21,7 @@ from tests.support.quilt_fakes import NOT_UNDERSTOOD, Athena, answer_queries
 from tests.support.waiting import until
 
 Ask = Callable[..., Any]
-TIMES: dict[str, Any] = QueryWatch.__init__.__kwdefaults__
+TIMES: dict[str, Any] = QueryWatch.__init__.__kwdefaults__ or {}
 GENES = "SELECT gene_id, count(*) AS n FROM gene_counts GROUP BY gene_id ORDER BY gene_id"
 
 

@@ -37,6 +37,8 @@ SCANNED_PER_ROW = 1024
 NOT_HERE = "NOT_SUPPORTED: The demo does not run this statement."
 LARGEST_PLAIN, SMALLEST_PLAIN = 1e7, 1e-3
 """Java writes other doubles with an exponent."""
+NOT_FINITE = frozenset({"nan", "infinity"})
+"""Functions that DuckDB has as values of a cast only."""
 TABULATOR_COLUMNS = ("$pkg_name", "$logical_key", "$physical_key", "$top_hash", "$issue")
 
 
@@ -155,6 +157,8 @@ class QueryEngine:
                 return Result(failure=f"TABLE_NOT_FOUND: line {line}:{column}: Table '{full}' does not exist")
             table.set("catalog", exp.to_identifier(key[0], quoted=True))
             table.set("db", exp.to_identifier(key[1], quoted=True))
+        for call in [one for one in tree.find_all(exp.Anonymous) if one.name.lower() in NOT_FINITE]:
+            call.replace(exp.cast(exp.Literal.string(call.name), "double"))
         _name_columns(tree)
         translated = tree.sql(dialect="duckdb")
         connection = self._connection
@@ -319,6 +323,7 @@ ATHENA_TYPES = {
     "FLOAT": "real",
     "BLOB": "varbinary",
     "TIMESTAMP_S": "timestamp",
+    '"NULL"': "unknown",
 }
 
 CASTS = {"INT32": "integer", "INT64": "bigint"}

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cuts import cut_text, fit
 from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.athena_quotas import LISTS, ask_each, share_read
 from quilt_mcp.services.athena_workgroups import (
@@ -102,6 +103,8 @@ class HistoryAnswer(TypedDict):
         workgroup: the workgroup that was asked for; null for all.
         note: what AWS does not tell about queries.
         count: the number of queries in the list.
+        left_out: the number of queries at the end of the list that are left out, because the list ends at about 40,000
+            characters. Select by status or workgroup to see them.
         max_results: the maximum of `count`.
         workgroups: the workgroups that were read. Those of Spark have no queries, and are left out.
         workgroups_unavailable: the workgroups with queries that could not be read.
@@ -120,6 +123,7 @@ class HistoryAnswer(TypedDict):
     workgroup: str | None
     note: str
     count: int
+    left_out: int
     max_results: int
     workgroups: list[str]
     workgroups_unavailable: list[UnavailableWorkgroup]
@@ -266,7 +270,8 @@ def _write_history(asked: _Asked, read: _Found) -> HistoryAnswer:
     executions.sort(key=_time_of, reverse=True)
     executions.sort(key=SORT[asked.order])
     rows = [describe_query(one) for one in executions]
-    history = [row for row in rows if asked.status in {None, row["status"]}][:NEWEST]
+    selected = [row for row in rows if asked.status in {None, row["status"]}][:NEWEST]
+    history = fit(selected)
     unprocessed = sum(one.unprocessed for one in read.found.values())
     return {
         "query_history": history,
@@ -275,6 +280,7 @@ def _write_history(asked: _Asked, read: _Found) -> HistoryAnswer:
         "workgroup": asked.workgroup,
         "note": NOTE,
         "count": len(history),
+        "left_out": len(selected) - len(history),
         "max_results": NEWEST,
         "workgroups": covered,
         "workgroups_unavailable": [
@@ -360,12 +366,13 @@ def describe_query(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
     context, state = execution.get("QueryExecutionContext", {}), status.get("State")
     said = status.get("StateChangeReason") or status.get("AthenaError", {}).get("ErrorMessage")
-    query, is_cut = cut_text(execution.get("Query"))
-    reason, is_reason_cut = cut_text(said if state in {"FAILED", "CANCELLED"} else None)
+    reason, is_reason_cut = cut_text(said or "", MAX_QUERY_TEXT)
+    query, is_cut = cut_text(execution.get("Query", ""), MAX_QUERY_TEXT)
+    is_failed = bool(said) and state in {"FAILED", "CANCELLED"}
     return {
         "uri": make_results_uri(execution["QueryExecutionId"]),
         "query_execution_id": execution["QueryExecutionId"],
-        "query": query,
+        "query": query if "Query" in execution else None,
         "query_truncated": is_cut,
         "status": state,
         "submission_time": iso(status.get("SubmissionDateTime")),
@@ -378,15 +385,10 @@ def describe_query(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
         "work_group": execution.get("WorkGroup"),
         "catalog": context.get("Catalog"),
         "database": context.get("Database"),
-        "error_message": reason,
-        "error_message_truncated": is_reason_cut,
+        "error_message": reason if is_failed else None,
+        "error_message_truncated": is_reason_cut and is_failed,
     }
 
 
 def make_results_uri(execution_id: str) -> str:
     return f"athena://query/{quote(execution_id, safe='')}/results"
-
-
-def cut_text(text: str | None) -> tuple[str | None, bool]:
-    """Return a text, or its first 4,000 characters, and whether it was cut."""
-    return (None, False) if text is None else (text[:MAX_QUERY_TEXT], len(text) > MAX_QUERY_TEXT)

@@ -108,16 +108,17 @@ def athena_query(
     with interruptible(left.set):
         execution_id = _start(request)
         try:
-            execution, is_over_limit = _wait(request, execution_id, left)
+            execution, is_too_large = _wait(request, execution_id, left)
+            is_running = execution.get("Status", {}).get("State") not in ENDED
+            if is_running and not is_too_large:
+                current_app().part(QueryWatch).add(request.aws, execution_id, request.scan_limit_bytes)
         except ReadIsOver:
             stop_query(request.aws, execution_id)
             raise
         except ResourceFailure:
             current_app().part(QueryWatch).add(request.aws, execution_id, request.scan_limit_bytes)
             raise
-    if not is_over_limit and execution.get("Status", {}).get("State") not in ENDED:
-        current_app().part(QueryWatch).add(request.aws, execution_id, request.scan_limit_bytes)
-    answer = _explain_stop(execution, request) if is_over_limit else None
+    answer = _explain_stop(execution, request) if is_too_large else None
     return {
         **(answer or read_results(request.aws, execution, Place(), DEFAULT_LIMIT)),
         "workgroup_reason": request.workgroup_reason,

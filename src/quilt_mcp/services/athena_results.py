@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core import cursors
-from quilt_mcp.core.answers import to_json
 from quilt_mcp.core.cursors import parse_limit
+from quilt_mcp.core.cuts import PAGE_CHARACTERS, cut_text, fit
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.athena_history import QueryRow, describe_query
 from quilt_mcp.services.settings import QuiltSettings
@@ -36,8 +36,8 @@ AWS_PAGE = 1000  # the maximum for GetQueryResults
 MAX_COLUMNS = 100
 LONGEST_VALUE, SHORTEST_VALUE = 2000, 100
 """The characters of a value in a table of few columns, and in one of many."""
-ROOM = 36_000
-"""The characters of all rows in JSON: with the columns and the query, an answer has about 40,000."""
+ROOM = PAGE_CHARACTERS - 10_000
+"""The characters of all rows in JSON. The columns and the texts about the query have the rest of the answer."""
 ROW_ROOM = 20_000
 """The characters that the values of one row share."""
 LONGEST_TOKEN = 300
@@ -246,15 +246,9 @@ def _read_rows(
     columns = table.columns[:MAX_COLUMNS]
     longest = max(SHORTEST_VALUE, min(LONGEST_VALUE, ROW_ROOM // max(1, len(columns))))
     readers = [READERS.get(column["Type"].lower(), _read_text) for column in columns]
-    rows, room, cut = list[list[Value]](), ROOM, 0
-    for values in table.rows[:size]:
-        kept = [None if value is None else value[:longest] for value in values[: len(columns)]]
-        row = [None if value is None else read(value) for read, value in zip(readers, kept, strict=False)]
-        room -= len(to_json(row))
-        if rows and room < 0:
-            break
-        rows.append(row)
-        cut += sum(value is not None and len(value) > longest for value in values[: len(columns)])
+    shown = [[None if one is None else cut_text(one, longest) for one in row[: len(columns)]] for row in table.rows]
+    rows = fit([_read_row(readers, row) for row in shown[:size]], ROOM)
+    cut = sum(one is not None and one[1] for row in shown[: len(rows)] for one in row)
     next_place = _find_next(table, len(rows))
     location = query["result_location"]
     is_narrowed = len(columns) < len(table.columns)
@@ -272,6 +266,10 @@ def _read_rows(
         "no_rows_reason": None,
         "next_steps": steps,
     }
+
+
+def _read_row(readers: Sequence[Callable[[str], Value]], row: Sequence[tuple[str, bool] | None]) -> list[Value]:
+    return [None if one is None else read(one[0]) for read, one in zip(readers, row, strict=False)]
 
 
 def _find_next(table: _Table, shown: int) -> Place | None:
