@@ -111,7 +111,7 @@ class TestAnswers:
         assert refusal["details"] == '"quilt-acme-tabulator"."acme-analysis-results"."gene_counts"'
         assert list_started() == []
 
-    async def test_a_stack_without_tabulator_tables_is_no_failure(
+    async def test_a_stack_that_lists_no_tabulator_tables_runs_the_query(
         self, ask: Ask, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         answer_queries(monkeypatch, {"tabulatorBuckets": NOT_UNDERSTOOD})
