@@ -73,3 +73,22 @@ def test_a_list_of_mixed_values_is_shown_completely() -> None:
     lines = drawn({"mixed": [{"a": 1}, "plain"]})
     assert any("plain" in line for line in lines)
     assert any("1" in line for line in lines)
+
+
+def test_the_first_rows_of_a_file_are_a_table() -> None:
+    columns = [{"name": "sample", "type": "string"}, {"name": "n", "type": "int64"}]
+    lines = drawn({"size": 9, "table": {"columns": columns, "rows": [["L1", 1], ["L2", None]], "row_count": 2}})
+    assert [" ".join(line.split()) for line in lines] == [
+        "size 9",
+        "",
+        "table",
+        "sample n",
+        "string int64",
+        lines[5].strip(),
+        "L1 1",
+        "L2 -",
+        "",
+        "row_count 2",
+    ]
+    odd = drawn({"table": {"columns": columns, "rows": "none"}})
+    assert any("none" in line for line in odd)

@@ -18,6 +18,10 @@ def read_answers() -> dict[str, Answer]:
         if isinstance(body, dict) and body.get("success"):
             found[str(path.relative_to(GOLDEN)) if "--" in path.name else body["uri"]] = body
     found[""] = json.loads((GOLDEN / "discovery" / "get-resource.json").read_text(encoding="utf-8"))
+    for path in sorted((GOLDEN / "files").rglob("*.json")):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        if body.get("success"):
+            found[f"files/{path.name}"] = body
     for path in sorted((GOLDEN / "errors").rglob("*.json")):
         golden = json.loads(path.read_text(encoding="utf-8"))
         body = golden.get("tool", golden)
@@ -41,5 +45,10 @@ async def ask_goldens(method: str, params: Answer) -> Answer:
 
 def to_result(body: Answer) -> Answer:
     """Return the result of a tool with this body."""
-    text = json.dumps(body)
-    return {"content": [{"type": "text", "text": text}], "structuredContent": body, "isError": not body.get("success")}
+    sent = {name: value for name, value in body.items() if name != "attachments"}
+    blocks = [{"type": "text", "text": json.dumps(sent)}]
+    blocks += [
+        {"type": "image", "mimeType": one["mime_type"], "data": one["blob"]["image"]}
+        for one in body.get("attachments", ())
+    ]
+    return {"content": blocks, "structuredContent": sent, "isError": not body.get("success")}

@@ -581,3 +581,86 @@ async def test_very_many_rows_are_drawn_in_steps(host: Host) -> None:
         await shown.frame.locator("input[type=search]").fill("row-9999")
         assert await shown.frame.locator("tbody tr").count() == 1
         assert "MB" in await shown.frame.inner_text("tbody")
+
+
+FILE: dict[str, Any] = {"path": "a/file", "first_line": 7, "size": 3, "mime_type": "text/plain"}
+MARKDOWN = """\
+# Title
+
+See x://y and <b>bold</b>.
+
+1. one
+2. two
+
+```python
+import os
+```
+
+| a | b |
+| - | - |
+<script>alert(1)</script>
+"""
+SHOWN_FILES: list[tuple[dict[str, Any], list[str]]] = [
+    ({"text": "first\n\n<b>third</b>\n"}, ["first", "<b>third</b>"]),
+    (
+        {"text": MARKDOWN, "mime_type": "text/markdown"},
+        ["Title", "<b>bold</b>", "one", "import os", "| - | - |", "<script>alert(1)"],
+    ),
+    ({"text": "#" * 9000, "mime_type": "text/markdown"}, ["#" * 9000]),
+    ({"text": "- " * 9000, "mime_type": "text/markdown"}, ["-"]),
+    (
+        {"table": {"columns": [{"name": "<i>n</i>", "type": "int64"}], "rows": [[1], [None], ["\u202e"]]}},
+        ["<i>n</i>", "int64", "⟨U+202E⟩"],
+    ),
+    (
+        {
+            "notebook": {
+                "cells": [
+                    {
+                        "number": 1,
+                        "kind": "code",
+                        "source": "x = 1",
+                        "outputs": [{"kind": "stream", "text": "<p>", "is_cut": False}],
+                    }
+                ]
+            }
+        },
+        ["Code 1", "x = 1", "<p>"],
+    ),
+    (
+        {"pdf": {"page_count": 2, "pages": [{"number": 2, "text": "<b>two", "is_cut": True}]}},
+        ["Page 2", "<b>two", "Page count"],
+    ),
+    ({"table": {"columns": [{"name": "a", "type": "x"}], "rows": "no rows"}}, ["no rows"]),
+    ({"notebook": {"cells": [1]}, "pdf": {"pages": [{"text": 5}]}}, ["Notebook"]),
+]
+
+
+async def test_what_is_in_a_file_comes_first_and_stays_text(host: Host) -> None:
+    async with host.showing(uri="config://server") as shown:
+        for data, texts in SHOWN_FILES:
+            await shown.show({"success": True, "uri": "x://y", "resource_name": "X", "data": {**FILE, **data}})
+            said = await shown.frame.inner_text("main")
+            assert [text for text in texts if text not in said] == [], data
+            assert await shown.frame.locator("main b, main i, main script").count() == 0
+        assert shown.noises == []
+        lines = "() => [...document.querySelectorAll('.lines span')].map((one) => one.dataset.line)"
+        await shown.show({"success": True, "uri": "x://y", "resource_name": "X", "data": {**FILE, **SHOWN_FILES[0][0]}})
+        assert await shown.frame.evaluate(lines) == ["7", "8", "9"]
+        assert await shown.title() == "a/file"
+
+
+async def test_a_picture_is_drawn_and_a_damaged_one_is_said_to_be(host: Host) -> None:
+    picture = read_answers()["files/picture.json"]
+    async with host.showing(to_result(picture)) as shown:
+        image = shown.frame.locator("main img")
+        assert await image.evaluate("one => one.decode().then(() => [one.naturalWidth, one.naturalHeight])") == [
+            160,
+            120,
+        ]
+        damaged = {"mime_type": "image/png", "blob": {"image": "AAAA"}}
+        await shown.show(picture | {"attachments": [damaged]})
+        await shown.frame.wait_for_function("() => document.body.innerText.includes('The picture cannot be shown.')")
+        page = {"mime_type": "image/svg+xml", "blob": {"image": "PHN2Zy8+"}}
+        await shown.show(picture | {"attachments": [page]})
+        assert await image.count() == 0

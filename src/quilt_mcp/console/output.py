@@ -7,7 +7,7 @@ terminal.
 import json
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from typing import IO, Any, Literal, TypeGuard
+from typing import IO, Any, Literal, TypeGuard, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -137,12 +137,34 @@ INDENT = (0, 0, 0, 2)
 
 def document(data: JSONObject) -> RenderableType:
     """Return an object's plain fields, followed by a section for each field that contains objects."""
+    if is_grid(data):
+        rest = {key: value for key, value in data.items() if key not in {"columns", "rows"}}
+        return Group(grid_of(data), "", _fields(rest))
     plain = {key: value for key, value in data.items() if not _contains_objects(value)}
     parts: list[RenderableType] = [_fields(plain)] if plain else []
     for key, value in data.items():
         if _contains_objects(value):
             parts += ["", _word(key, "bold"), Padding(_section(value), INDENT)]
     return Group(*parts)
+
+
+def is_grid(data: JSONObject) -> bool:
+    """Return whether it is the start of a table: columns with names and types, and a list of values for each row."""
+    columns, rows = _objects(data.get("columns")), data.get("rows")
+    is_named = all("name" in column and "type" in column for column in columns)
+    return bool(columns) and is_named and isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+
+
+def grid_of(data: JSONObject) -> Table:
+    """Return the table. The types are below the names."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for column in _objects(data["columns"]):
+        table.add_column(
+            Text.assemble(_word(str(column["name"])), "\n", _word(str(column["type"]), "dim")), overflow="fold"
+        )
+    for row in cast("list[list[object]]", data["rows"]):
+        table.add_row(*map(cell, row))
+    return table
 
 
 def table_of(*headings: str, numbers: Collection[str] = ()) -> Table:
