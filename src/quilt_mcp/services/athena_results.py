@@ -281,7 +281,7 @@ def _find_next(table: _Table, shown: int) -> Place | None:
 
 
 def _read_table(aws: "AWSClients", execution: "athena.QueryExecutionTypeDef", place: Place, size: int) -> _Table:
-    """Read the rows at a place, at least one more than `size` if they are on the same page of Athena.
+    """Read at most `size` rows at a place, all of one page of Athena; one more if the first page has no names.
 
     Raises:
         Unavailable: the rows before the place were not read in time, although it has no token.
@@ -292,7 +292,7 @@ def _read_table(aws: "AWSClients", execution: "athena.QueryExecutionTypeDef", pl
     while True:
         is_first = not token and not passed
         wanted = place.before - passed
-        most = min(AWS_PAGE, wanted + size + 1 + is_first)  # the first page can have a row with the names
+        most = min(AWS_PAGE, wanted + size + is_first)  # the first page can have a row with the names
         page: ResultsPage = aws.call(
             "athena",
             "get_query_results",
