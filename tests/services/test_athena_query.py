@@ -239,6 +239,19 @@ class TestLimits:
             [started] = list_started()
             await until(lambda: started.state == "CANCELLED")
 
+    async def test_a_query_that_athena_does_not_describe_any_more_is_forgotten(
+        self, fresh_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fresh_world.account.behaviour.run_query = lambda _: repeat(("RUNNING", 0))
+        monkeypatch.setitem(TIMES, "watch_seconds", 0.001)
+        code = "InternalServerException"
+        athena = Athena(monkeypatch, lambda operation, _: code if operation == "GetQueryExecution" else None)
+        async with Client(create_server()) as client:
+            answer = await client.call_tool_mcp("athena_query", {"sql": "SELECT 1"})
+            assert read_body(answer)["message"] == "AWS could not process the request."
+            await until(lambda: "is no longer watched" in caplog.text)
+        assert athena.calls["StopQueryExecution"] == 0
+
     async def test_what_still_runs_is_stopped_with_the_server(
         self, fresh_world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:

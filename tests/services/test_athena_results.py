@@ -1,5 +1,7 @@
 """athena://query/{execution_id}/results and athena://query/history, with queries and results of every kind."""
 
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ from quilt_mcp.demo.moto_gaps.athena import AthenaAnswers, RecordedExecution
 from quilt_mcp.demo.query_engine import Result, ResultColumn
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.demo.world import World
+from quilt_mcp.services import athena_results
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import Athena
 
@@ -164,6 +167,16 @@ async def test_a_page_ends_at_its_characters(respond: Any) -> None:
     assert 15 <= len(page["rows"]) < 20
     assert len(to_json(page)) <= 40_000
     assert [row[0] for row in await read_all(RUNS)] == [*range(130)]
+
+
+async def test_a_walk_to_a_row_has_a_time_limit(respond: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock comes 100 seconds after the one before."""
+    respond({"n": "integer"}, [[str(number)] for number in range(3000)])
+    monkeypatch.setattr(athena_results, "time", SimpleNamespace(monotonic=count(0, 100).__next__))
+    cursor = cursors.encode("1500 0 ", cursors.compute_tag("query results", RUNS))
+    error = await read_error(name(RUNS, cursor=cursor))
+    assert (error.message, error.transient) == ("The rows before this page were not read in time.", True)
+    assert str(error.details).startswith("999 of 1500 rows.")
 
 
 async def test_a_million_rows_are_read_by_pages(respond: Any, fresh_world: World) -> None:
