@@ -97,7 +97,7 @@ def pair(request: pytest.FixtureRequest, fresh_world: World, tmp_path: Path) -> 
             northwind |= {**sign_in, "catalog_url": stack.url}
         token = None if is_local else key
         sides = (
-            Side("acme", Settings(**acme), token, (fresh_world.url, fresh_world.registry_url, "DataPlatform")),
+            Side("acme", Settings(**acme), token, (fresh_world.url, fresh_world.registry_url, "Quilt-DataPlatform")),
             Side("northwind", Settings(**northwind), token, (stack.url, "Quilt-Analyst")),
         )
         for side in sides:

@@ -167,6 +167,13 @@ def _json_answer(request: Request, mark: str) -> dict[str, Any]:
             }
         },
         "AmazonAthena.ListQueryExecutions": {"QueryExecutionIds": [f"{mark}-query"]},
+        "AmazonAthena.GetQueryExecution": {"QueryExecution": execution},
+        "AmazonAthena.GetQueryResults": {
+            "ResultSet": {
+                "Rows": [{"Data": [{"VarCharValue": "_col0"}]}, {"Data": [{"VarCharValue": mark}]}],
+                "ResultSetMetadata": {"ColumnInfo": [{"Name": "_col0", "Type": "varchar"}]},
+            }
+        },
         "AmazonAthena.BatchGetQueryExecution": {"QueryExecutions": [execution], "UnprocessedQueryExecutionIds": []},
     }
     return answers[request.target]

@@ -13,7 +13,7 @@ from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient
 from tests.support.worlds import in_world
 
-WORKGROUPS = 4  # enabled in the demo
+WORKGROUPS = 5  # enabled in the demo
 BUCKETS = 7
 OPENING = {"stack:/api/auth/get_credentials": 1, "stack:me": 2}
 """The first call to AWS of a caller. The user and role are read before and after the credentials are fetched."""
@@ -41,13 +41,17 @@ CALLS: dict[str, dict[str, int]] = {
         "glue:GetDatabases": 1,
         "glue:GetTables": 1,
         "stack:/config.json": 1,
-        "stack:rolesList": 1,
         **OPENING,
     },
     "athena://query/history": {
         "athena:ListWorkGroups": 1,
         "athena:ListQueryExecutions": WORKGROUPS,
-        "athena:BatchGetQueryExecution": WORKGROUPS,
+        "athena:BatchGetQueryExecution": WORKGROUPS - 1,  # one has no queries
+        **OPENING,
+    },
+    "athena://query/{execution_id}/results{?cursor,limit}": {
+        "athena:GetQueryExecution": 1,
+        "athena:GetQueryResults": 1,
         **OPENING,
     },
     "admin://users": {"stack:usersList": 1},

@@ -53,6 +53,7 @@ VALUES = {
     "namespace": "lab",
     "name": "study",
     "query": "study",
+    "execution_id": "person-1-query",
 }
 URIS = [path_of(uri).format(**VALUES) for uri in RESOURCE_REGISTRY if uri.partition("://")[0] in SCHEMES]
 SAME_FOR_ALL = ("auth://catalog/info", "auth://filesystem/status", *(f"metadata://{one}" for one in ("ex", "te", "tr")))

@@ -1,14 +1,15 @@
-"""Questions of people: the calls answer them, within limits of calls and bytes. `get_resource` is all that is used."""
+"""Questions of people: the calls answer them, within limits of calls and bytes. All tools that they use only read."""
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from fastmcp import Client
 
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
-from tests.support.questions import PEOPLE, Question, follow, read_questions
+from tests.support.questions import PEOPLE, Question, find_call, follow, read_questions
 
 QUESTIONS = read_questions()
 MOST_CALLS = 3
@@ -25,12 +26,11 @@ def test_there_are_questions_of_everybody() -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.ask[:60])
 async def test_a_question_is_answered(question: Question, fresh_world: World) -> None:
-    texts, sizes, body = list[str](), list[int](), dict[str, object]()
+    texts, sizes, body = list[str](), list[int](), dict[str, Any]()
     async with Client(create_server()) as client:
         for call in question.calls:
-            uri = follow(body["data"], call) if call.startswith("$") else call
-            answer = await client.call_tool_mcp("get_resource", {"uri": uri})
-            body = answer.structured_content or {}
+            answer = await client.call_tool_mcp(*find_call(call, body.get("data", body)))
+            body = json.loads(answer.content[0].text)
             texts.append(json.dumps(body.get("data", body), ensure_ascii=False))
             sizes.append(len(answer.content[0].text))
     assert [fact for fact in question.facts if not any(fact in text for text in texts)] == [], texts

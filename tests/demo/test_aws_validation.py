@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from quilt_mcp.app import App
 from quilt_mcp.core.errors import ResourceFailure
+from quilt_mcp.demo.data_lake import RESEARCHER
 from quilt_mcp.server import create_manager
 from tests.contract.cases import RESOURCES
 from tests.support.aws_operations import UnknownOperationError, find_operations
@@ -83,6 +84,19 @@ DIRECT: dict[str, list[dict[str, object]]] = {
     "athena:GetWorkGroup": [{"WorkGroup": name} for name in ("primary", "nowhere")],
     "athena:ListQueryExecutions": [{}, {"WorkGroup": "nowhere"}],
     "athena:BatchGetQueryExecution": [{"QueryExecutionIds": [QUERY, "missing"]}],
+    "athena:GetQueryExecution": [{"QueryExecutionId": QUERY}, {"QueryExecutionId": "missing"}],
+    "athena:GetQueryResults": [
+        {"QueryExecutionId": QUERY},
+        {"QueryExecutionId": QUERY, "MaxResults": 2},
+        {"QueryExecutionId": QUERY, "NextToken": "x"},
+        {"QueryExecutionId": "missing"},
+    ],
+    "athena:StartQueryExecution": [
+        {"QueryString": "SELECT 1", "WorkGroup": RESEARCHER},
+        {"QueryString": "SELECT 1", "WorkGroup": "primary"},
+        {"QueryString": "SELECT 1", "WorkGroup": "nowhere"},
+    ],
+    "athena:StopQueryExecution": [{"QueryExecutionId": QUERY}, {"QueryExecutionId": "missing"}],
     "athena:GetDataCatalog": [{"Name": CATALOG}, {"Name": "nowhere"}],
     "athena:ListDatabases": [{"CatalogName": CATALOG}],
 }

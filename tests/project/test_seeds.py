@@ -126,7 +126,7 @@ async def test_the_module_level_server_offers_the_tools() -> None:
     names = sorted(tool.name for tool in await server.list_tools())
     analysis = ["analyze_branches", "compare_functions", "find_path_to_exception", "health_check", "symbolic_check"]
     workflows = ["workflow_add_step", "workflow_create", "workflow_delete", "workflow_update_step"]
-    assert names == sorted([*analysis, "get_resource", *workflows])
+    assert names == sorted([*analysis, "athena_query", "get_resource", *workflows])
 
 
 @in_world("admin")

@@ -14,6 +14,7 @@ from moto.athena.models import athena_backends
 
 from quilt_mcp.app import App
 from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.demo.data_lake import PLATFORM
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Query
@@ -64,6 +65,7 @@ class Control:
 
 @pytest.fixture
 def control(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> Control:
+    del athena_backends[ACCOUNT_ID][REGION].work_groups[PLATFORM]  # so that none has the name of the role
     return Control(fresh_world, monkeypatch)
 
 
@@ -169,7 +171,7 @@ async def test_the_history_is_empty_with_reasons_if_all_workgroups_are_refused(f
     history = await read("athena://query/history")
     assert (history["count"], history["workgroups"]) == (0, [])
     reasons = [one["reason"] for one in history["workgroups_unavailable"]]
-    assert reasons == ["Your AWS identity is not allowed to do this."] * 4
+    assert reasons == ["Your AWS identity is not allowed to do this."] * 5
 
 
 async def test_the_history_fails_if_all_workgroups_fail(control: Control) -> None:

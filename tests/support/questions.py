@@ -1,5 +1,6 @@
 """What people ask, with the calls that answer it: tests/contract/questions.toml."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -24,14 +25,15 @@ class Question:
     Attributes:
         who: who asks it.
         ask: the question.
-        calls: the URIs to read, one after the other; `$…` is a place in the answer before, which has the URI.
+        calls: the URIs to read, one after the other; `$…` is a place in the answer before, which has the URI. A table
+            `{tool = "name", arguments = {…}}` is a call of another tool than get_resource.
         facts: texts that the answers contain.
         bytes: the most that the answers have together.
     """
 
     who: str
     ask: str
-    calls: list[str]
+    calls: list[str | dict[str, Any]]
     facts: list[str]
     bytes: int
 
@@ -63,6 +65,27 @@ def follow(data: Any, place: str) -> Any:
     return data
 
 
+def find_call(call: str | dict[str, Any], before: Any) -> tuple[str, dict[str, Any]]:
+    """Return the tool of a call, and its arguments.
+
+    Args:
+        call: as in `Question.calls`.
+        before: the data of the answer before.
+    """
+    if isinstance(call, dict):
+        return call["tool"], call["arguments"]
+    return "get_resource", {"uri": follow(before, call) if call.startswith("$") else call}
+
+
+def _write_call(call: str | dict[str, Any]) -> str:
+    if isinstance(call, str):
+        return f"`{call}`"
+    arguments = ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call["arguments"].items()
+    )
+    return f"`{call['tool']}({arguments})`".replace("|", chr(92) + "|")
+
+
 def write_tables() -> str:
     """Return the questions as tables, one for each who asks."""
     return "\n".join(_write_tables())
@@ -72,6 +95,6 @@ def _write_tables() -> Iterator[str]:
     for who, questions in groupby(read_questions(), key=lambda question: question.who):
         yield from (f"## {PEOPLE[who]}", "", "| question | calls |", "| --- | --- |")
         for question in questions:
-            calls = "<br>".join(f"`{call}`" for call in question.calls)
+            calls = "<br>".join(map(_write_call, question.calls))
             yield f"| {question.ask.replace('|', chr(92) + '|')} | {calls} |"
         yield ""

@@ -26,6 +26,7 @@ from quilt_mcp.demo.graphql import Age
 from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.demo.moto_gaps.refusals import Behaviour
 from quilt_mcp.demo.packages import store_packages
+from quilt_mcp.demo.query_engine import QueryEngine
 from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Bucket, Column, Company, Role, Statement, Table, User
 
 PARTITION = "aws"
@@ -97,7 +98,7 @@ def open_account(company: Company, age: Age = "today") -> Iterator[Account]:
     with (
         patch.object(backend_index, "backend_url_patterns", patterns),
         mock_aws(config={"core": {"mock_credentials": False}}),
-        moto_gaps.fill_gaps(behaviour),
+        moto_gaps.fill_gaps(behaviour, QueryEngine(company)),
     ):
         iam = iam_backends[ACCOUNT_ID][PARTITION]
         create_registry_user(iam)
@@ -192,7 +193,14 @@ def _create_work_groups(company: Company) -> None:
     athena = athena_backends[ACCOUNT_ID][REGION]
     for group in company.work_groups:
         results = {"OutputLocation": group.output_location} if group.output_location else {}
-        configuration = {"ResultConfiguration": results, "EnforceWorkGroupConfiguration": group.enforced}
+        configuration: JSON = {
+            "ResultConfiguration": results,
+            "EnforceWorkGroupConfiguration": group.enforced,
+        }
+        engine = {"SelectedEngineVersion": "AUTO", "EffectiveEngineVersion": group.engine}
+        configuration["EngineVersion"] = engine
+        if group.scan_limit_bytes:
+            configuration["BytesScannedCutoffPerQuery"] = group.scan_limit_bytes
         made = DatedWorkGroup(athena, group.name, configuration, group.description, [])
         made.state = "ENABLED" if group.enabled else "DISABLED"
         made.created = datetime.fromisoformat(group.created).timestamp()
@@ -238,9 +246,15 @@ CATALOG_ACTIONS = (
     "glue:GetTable",
     "glue:GetTables",
 )
+ICEBERG_BUCKET = "acme-iceberg"
+"""The stack keeps the data of its tables about packages in it."""
 QUERY_ACTIONS = (
     "athena:BatchGetQueryExecution",
+    "athena:GetQueryExecution",
+    "athena:GetQueryResults",
     "athena:ListQueryExecutions",
+    "athena:StartQueryExecution",
+    "athena:StopQueryExecution",
 )
 
 
@@ -309,6 +323,7 @@ def _rights(role: Role) -> list[JSON]:
     rights += [_allow_listing(bucket) for bucket in role.list_only]
     if role.runs_queries_in:
         rights.append(make_statement(QUERY_ACTIONS, _work_groups(role.runs_queries_in)))
+        rights.append(make_statement(["s3:GetObject"], [f"arn:aws:s3:::{ICEBERG_BUCKET}/*"]))
     if described := (*role.runs_queries_in, *role.describes):
         rights.append(make_statement(["athena:GetWorkGroup"], _work_groups(described)))
     if role.lists_account:

@@ -1,9 +1,28 @@
 """The company's data in S3, in the Glue data catalog with the tables of its databases, and in Athena."""
 
+from datetime import date
+
 from quilt_mcp.demo.liver import make_liver
 from quilt_mcp.demo.packages import CREATED
 from quilt_mcp.demo.records import Bucket, Column, Database, Package, Query, Revision, Table, WorkGroup
 
+RUNS = ("250428", "250505", "250512", "250519")
+LAST_SAMPLE = 3
+RUN_ROWS = tuple(
+    (f"S{sample}", lane, 18_400_210 - 310_007 * number - 41_003 * lane + 250_031 * sample, q30, tags, run)
+    for number, run in enumerate(RUNS)
+    for sample in range(1, LAST_SAMPLE + 1)
+    for lane in (1, 2)
+    for q30 in [round(0.93 - 0.04 * number * (sample == LAST_SAMPLE) - 0.005 * lane, 3)]
+    for tags in [None if sample == LAST_SAMPLE else {"flowcell": f"HX{number:02}", "operator": "jonas_lindqvist"}]
+)
+"""Four runs with three samples on two lanes."""
+VISIT_ROWS: tuple[tuple[object, ...], ...] = (
+    ("P-001", date(2024, 3, 4), [{"name": "ALT", "value": 31.0, "unit": "U/L"}], "trial-07", "basel"),
+    ("P-001", date(2024, 6, 3), [{"name": "ALT", "value": 28.5, "unit": "U/L"}], "trial-07", "basel"),
+    ("P-002", date(2024, 3, 11), [{"name": "ALT", "value": float("nan"), "unit": "U/L"}], "trial-07", "lyon"),
+    ("P-003", date(2025, 1, 20), None, "trial-11", "lyon"),
+)
 READS = (
     Column("sample_id", "string", "Sample, as on the sample sheet"),
     Column("lane", "int"),
@@ -22,6 +41,7 @@ SEQUENCING_TABLES = (
         "Quality metrics of each sample and lane",
         format="parquet",
         parameters={"classification": "parquet", "projection.enabled": "false"},
+        rows=RUN_ROWS,
     ),
     Table(
         "sample_sheets",
@@ -30,6 +50,7 @@ SEQUENCING_TABLES = (
         location="s3://acme-raw-sequencing/warehouse/sample_sheets/",
         format="csv",
         parameters={"classification": "csv", "skip.header.line.count": "1"},
+        rows=(("S1", "atlas"), ("S2", "atlas"), ("S3", "liver")),
     ),
     Table(
         "runs_below_q30",
@@ -38,6 +59,7 @@ SEQUENCING_TABLES = (
         description="Runs with samples below Q30",
         type="VIRTUAL_VIEW",
         parameters={"presto_view": "true", "comment": "Presto View"},
+        sql="SELECT run, count(DISTINCT sample_id) AS samples FROM run_metrics WHERE q30 < 0.9 GROUP BY run",
     ),
 )
 
@@ -73,6 +95,7 @@ CLINICAL_TABLES = (
         "s3://acme-clinical-trials/warehouse/visits/",
         format="parquet",
         parameters={"classification": "parquet"},
+        rows=VISIT_ROWS,
     ),
 )
 
@@ -104,7 +127,7 @@ schema:
 - {name: counts, type: BIGINT}
 source:
   type: quilt-packages
-  package_name: ^rnaseq/.+$
+  package_name: ^rnaseq/liver$
   logical_key: ^counts/.*[.]parquet$
 parser: {format: parquet}
 """
@@ -256,6 +279,7 @@ DATABASES = (
 )
 
 NON_MANAGED = "QuiltUserAthena-acme-NonManagedRoleWorkgroup"
+PLATFORM = "QuiltUserAthena-acme-DataPlatform"
 RESEARCHER = "QuiltUserAthena-acme-Researcher"
 
 PRIMARY = WorkGroup("primary", "2023-01-09T08:00:00Z", enforced=False)
@@ -269,6 +293,9 @@ WORK_GROUPS = (
         "s3://acme-athena-results/non-managed/",
     ),
     WorkGroup(
+        PLATFORM, "2023-01-09T08:21:00Z", "Queries of the role DataPlatform", "s3://acme-athena-results/platform/"
+    ),
+    WorkGroup(
         RESEARCHER, "2023-01-09T08:21:00Z", "Queries of the role Researcher", "s3://acme-athena-results/researcher/"
     ),
     WorkGroup(
@@ -277,6 +304,7 @@ WORK_GROUPS = (
         "One-off questions of the analytics team",
         "s3://acme-athena-results/adhoc/",
         enforced=False,
+        scan_limit_bytes=1_099_511_627_776,
     ),
     WorkGroup("legacy-etl", "2023-01-23T16:40:00Z", "Nightly jobs, until 2024", enabled=False),
 )

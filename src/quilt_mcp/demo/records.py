@@ -197,7 +197,12 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the Glue data catalog. A view has no location and no format."""
+    """A table of the Glue data catalog. A view has no location and no format.
+
+    Attributes:
+        rows: its data: for each row, the values of the columns and then of the partition keys.
+        sql: the query of a view, without the name of its database.
+    """
 
     name: str
     created: str
@@ -208,6 +213,8 @@ class Table:
     type: Literal["EXTERNAL_TABLE", "VIRTUAL_VIEW"] = "EXTERNAL_TABLE"
     format: Literal["parquet", "csv"] | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[tuple[object, ...], ...] = ()
+    sql: str | None = None
 
 
 @dataclass(frozen=True)
@@ -224,7 +231,12 @@ class Database:
 
 @dataclass(frozen=True)
 class WorkGroup:
-    """An Athena workgroup."""
+    """An Athena workgroup.
+
+    Attributes:
+        scan_limit_bytes: Athena cancels a query that scans more; None for no limit.
+        engine: the version of its engine.
+    """
 
     name: str
     created: str
@@ -232,6 +244,8 @@ class WorkGroup:
     output_location: str | None = None
     enforced: bool = True
     enabled: bool = True
+    scan_limit_bytes: int | None = None
+    engine: str = "Athena engine version 3"
 
 
 @dataclass(frozen=True)
@@ -246,6 +260,7 @@ class Query:
     seconds: int | None
     scanned_bytes: int = 0
     failure: str | None = None
+    catalog: str = "AwsDataCatalog"
 
     @property
     def state(self) -> str:

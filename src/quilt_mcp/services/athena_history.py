@@ -1,22 +1,29 @@
 """athena://query/history: past queries of all workgroups, within Athena's quotas."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
+from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
-from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.cuts import cut_text, fit
+from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.athena_quotas import LISTS, ask_each, share_read
-from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, list_enabled_workgroups
+from quilt_mcp.services.athena_workgroups import (
+    WORKGROUPS_SHARE,
+    is_spark,
+    list_enabled_workgroups,
+    make_unknown_workgroup,
+)
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import RefusedByAWS
+from quilt_mcp.services.stack.failures import RefusedByAWS, find_code
 
 if TYPE_CHECKING:
     from types_boto3_athena import type_defs as athena
@@ -26,38 +33,52 @@ if TYPE_CHECKING:
 PAGE = 50  # the maximum for ListQueryExecutions and for BatchGetQueryExecution
 NEWEST = 50
 MAX_QUERY_TEXT = 4000
+NOTE = "AWS does not tell who submitted a query. Its workgroup can be that of one role."
 NEVER = datetime.min.replace(tzinfo=UTC)
+Order = Literal["newest", "scanned", "slowest"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+Status = Literal["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+T = TypeVar("T", bound=str)
 
 
 class QueryRow(TypedDict):
     """One query execution.
 
     Attributes:
+        uri: the URI of its results.
         query_execution_id: its id.
-        query: the SQL text, cut at 4000 characters.
+        query: the SQL text, cut at 4000 characters; null if AWS did not say.
         query_truncated: whether the text was cut.
         status: QUEUED, RUNNING, SUCCEEDED, FAILED or CANCELLED; null if unknown.
         submission_time: ISO 8601 in UTC; null if unknown.
         completion_time: ISO 8601 in UTC; null if it still runs.
         execution_time_ms: time in the engine, in milliseconds; null if unknown.
+        queue_time_ms: time in the queue before the engine started, in milliseconds; null if unknown.
+        total_time_ms: all of its time, in milliseconds; null if unknown.
         data_scanned_bytes: amount of data read, in bytes; null if unknown.
-        result_location: the S3 URI of the result; null if unknown.
+        result_location: the S3 URI of the result; null if unknown, or if Athena stores the result itself.
         work_group: its workgroup; null if unknown.
+        catalog: the data catalog in which it ran; null if unknown.
         database: the database in which it ran; null if unknown.
         error_message: why it failed or was cancelled, cut at 4000 characters; null otherwise.
         error_message_truncated: whether it was cut.
     """
 
+    uri: str
     query_execution_id: str
-    query: str
+    query: str | None
     query_truncated: bool
     status: str | None
     submission_time: str | None
     completion_time: str | None
     execution_time_ms: int | None
+    queue_time_ms: int | None
+    total_time_ms: int | None
     data_scanned_bytes: int | None
     result_location: str | None
     work_group: str | None
+    catalog: str | None
     database: str | None
     error_message: str | None
     error_message_truncated: bool
@@ -76,8 +97,14 @@ class HistoryAnswer(TypedDict):
     """The answer of athena://query/history.
 
     Attributes:
-        query_history: the queries, newest first.
+        query_history: the queries, of those that were read, with the status and the workgroup that were asked for.
+        order: the order of the list: newest, scanned or slowest. The last two sort the newest queries that were read.
+        status: the status that was asked for; null for any.
+        workgroup: the workgroup that was asked for; null for all.
+        note: what AWS does not tell about queries.
         count: the number of queries in the list.
+        left_out: the number of queries at the end of the list that are left out, because the list ends at about 40,000
+            characters. Select by status or workgroup to see them.
         max_results: the maximum of `count`.
         workgroups: the workgroups that were read. Those of Spark have no queries, and are left out.
         workgroups_unavailable: the workgroups with queries that could not be read.
@@ -91,7 +118,12 @@ class HistoryAnswer(TypedDict):
     """
 
     query_history: list[QueryRow]
+    order: Order
+    status: Status | None
+    workgroup: str | None
+    note: str
     count: int
+    left_out: int
     max_results: int
     workgroups: list[str]
     workgroups_unavailable: list[UnavailableWorkgroup]
@@ -130,48 +162,151 @@ class _Newest(NamedTuple):
     failure: ResourceFailure | None = None
 
 
-def athena_query_history() -> HistoryAnswer:
+def athena_query_history(
+    order: str | None = None, status: str | None = None, workgroup: str | None = None
+) -> HistoryAnswer:
     """The 50 newest queries in your workgroups.
 
-    The newest query comes first. Athena limits the rate of calls, so in an account with many workgroups the time is not
-    enough for all of them: Quilt's come first, `workgroups_unavailable` gives the reason for each workgroup with
-    unreadable queries, and `is_complete` is then false. `unprocessed` is the number of queries that Athena listed but
-    did not describe. Query text is cut at 4000 characters. Athena keeps queries for 45 days.
+    The newest query comes first; `?order=scanned` and `?order=slowest` sort the 50 newest of each workgroup by bytes
+    and by total time. `?status=FAILED` and `?workgroup=NAME` select. AWS does not tell who submitted a query. Athena
+    limits the rate of calls, so in an account with many workgroups the time is not enough for all of them: Quilt's come
+    first, `workgroups_unavailable` gives the reason for each workgroup with unreadable queries, and `is_complete` is
+    then false. `unprocessed` is the number of queries that Athena listed but did not describe. Query text is cut at
+    4000 characters. Athena keeps queries for 45 days. `uri` of a query reads its results.
     """
-    return share_read(_read_history, current_caller().aws)
+    asked = _Asked(_choose("order", order, ORDERS) or "newest", _choose("status", status, STATUSES), workgroup)
+    return _write_history(asked, share_read(_read_history, (current_caller().aws, workgroup)))
 
 
-def _read_history(aws: "AWSClients") -> HistoryAnswer:
+def list_orders(_: str) -> list[str]:
+    return [*ORDERS]
+
+
+def list_statuses(_: str) -> list[str]:
+    return [*STATUSES]
+
+
+def list_executions(prefix: str) -> list[str]:
+    """List the ids of queries with a prefix, those with rows first; empty for callers who are not signed in."""
+    caller = current_caller()
+    if not caller.login.signed_in:
+        return []
+    queries = [
+        one for found in share_read(_read_history, (caller.aws, None)).found.values() for one in found.executions
+    ]
+    queries.sort(key=_time_of, reverse=True)
+    queries.sort(key=lambda one: (one.get("Status", {}).get("State") != "SUCCEEDED", one.get("StatementType") != "DML"))
+    return [one["QueryExecutionId"] for one in queries if one["QueryExecutionId"].startswith(prefix)]
+
+
+def _choose(name: str, given: str | None, known: Sequence[T]) -> T | None:
+    """Return the value of a parameter.
+
+    Raises:
+        InvalidTemplateVariable: it is not one of those that are known.
+    """
+    found = next((one for one in known if one == given), None)
+    if given is None or found:
+        return found
+    raise InvalidTemplateVariable(
+        f"`{name}` must be one of: {', '.join(map(str, known))}.",
+        details=f"It was {given!a}.",
+        suggested_actions=[f"Use one of these values, or omit `{name}`."],
+    )
+
+
+class _Asked(NamedTuple):
+    order: Order
+    status: Status | None
+    workgroup: str | None
+
+
+class _Found(NamedTuple):
+    """What was read.
+
+    Attributes:
+        names: the workgroups with queries.
+        found: the newest queries of each that was reached in time.
+        is_listed: whether all workgroups were listed.
+        region: the AWS region.
+    """
+
+    names: list[str]
+    found: dict[str, _Newest]
+    is_listed: bool
+    region: str
+
+
+def _read_history(asked: "tuple[AWSClients, str | None]") -> _Found:
+    """Read the newest queries of one workgroup, or of all.
+
+    Raises:
+        NotFound: there is no such workgroup.
+        ResourceFailure: no workgroup was read, for other reasons than refusals.
+    """
+    aws, workgroup = asked
     seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
-    listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
-    engines = {one["Name"]: one.get("EngineVersion", {}).get("EffectiveEngineVersion", "") for one in listed.enabled}
-    names = [name for name, engine in engines.items() if "spark" not in engine.lower()]
-    found = _read_newest(aws, names, until=started + seconds)
-    failed: dict[str, ResourceFailure | None] = {name: one.failure for name, one in found.items() if one.failure}
-    failed |= {name: None for name in names if name not in found}
-    covered = [name for name in names if name not in failed]
+    if workgroup is None:
+        listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
+        engines = {one["Name"]: one.get("EngineVersion", {}).get("EffectiveEngineVersion") for one in listed.enabled}
+        names = [name for name, engine in engines.items() if not is_spark(engine)]
+        return _Found(names, _read_newest(aws, names, until=started + seconds), listed.is_complete, aws.region)
+    found = _read_newest(aws, [workgroup], until=started + seconds)
+    failure = found[workgroup].failure if workgroup in found else None
+    if failure is not None and find_code(failure) == "InvalidRequestException":
+        raise make_unknown_workgroup(workgroup, failure) from failure
+    if failure is not None:
+        raise failure
+    return _Found([workgroup], found, is_listed=True, region=aws.region)
+
+
+def _write_history(asked: _Asked, read: _Found) -> HistoryAnswer:
+    failed: dict[str, ResourceFailure | None] = {name: one.failure for name, one in read.found.items() if one.failure}
+    failed |= {name: None for name in read.names if name not in read.found}
+    covered = [name for name in read.names if name not in failed]
     if not covered:
         _raise_unless_refused(failed)
-    executions = [execution for one in found.values() for execution in one.executions]
-    executions.sort(key=lambda one: (one.get("Status", {}).get("SubmissionDateTime", NEVER), one["QueryExecutionId"]))
-    history = [_query_row(one) for one in reversed(executions[-NEWEST:])]
-    unprocessed = sum(one.unprocessed for one in found.values())
+    executions = [execution for one in read.found.values() for execution in one.executions]
+    executions.sort(key=_time_of, reverse=True)
+    executions.sort(key=SORT[asked.order])
+    rows = [describe_query(one) for one in executions]
+    selected = [row for row in rows if asked.status in {None, row["status"]}][:NEWEST]
+    history = fit(selected)
+    unprocessed = sum(one.unprocessed for one in read.found.values())
     return {
         "query_history": history,
+        "order": asked.order,
+        "status": asked.status,
+        "workgroup": asked.workgroup,
+        "note": NOTE,
         "count": len(history),
+        "left_out": len(selected) - len(history),
         "max_results": NEWEST,
         "workgroups": covered,
         "workgroups_unavailable": [
-            {"name": name, "reason": str(failed[name] or NOT_IN_TIME)} for name in names if name in failed
+            {"name": name, "reason": str(failed[name] or NOT_IN_TIME)} for name in read.names if name in failed
         ],
         "unprocessed": unprocessed,
-        "region": aws.region,
-        "workgroups_total": len(names) if listed.is_complete else None,
+        "region": read.region,
+        "workgroups_total": len(read.names) if read.is_listed else None,
         "workgroups_covered": len(covered),
-        "is_complete": listed.is_complete
+        "is_complete": read.is_listed
         and not unprocessed
         and all(isinstance(one, RefusedByAWS) for one in failed.values()),
     }
+
+
+def _time_of(execution: "athena.QueryExecutionTypeDef") -> tuple[datetime, str]:
+    return execution.get("Status", {}).get("SubmissionDateTime", NEVER), execution["QueryExecutionId"]
+
+
+SORT: "Mapping[Order, Callable[[athena.QueryExecutionTypeDef], int]]" = {
+    "newest": lambda _: 0,
+    "scanned": lambda one: -one.get("Statistics", {}).get("DataScannedInBytes", -1),
+    "slowest": lambda one: -one.get("Statistics", {}).get("TotalExecutionTimeInMillis", -1),
+}
+"""For each order, the key by which queries are sorted that are sorted by time already. Those with an unknown value are
+the last."""
 
 
 def _raise_unless_refused(failed: Mapping[str, ResourceFailure | None]) -> None:
@@ -227,23 +362,33 @@ def _describe(aws: "AWSClients", ids: Sequence[str]) -> _Newest:
     return _Newest(answer.get("QueryExecutions", []), len(answer.get("UnprocessedQueryExecutionIds", [])))
 
 
-def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
+def describe_query(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
-    query, state = execution.get("Query", ""), status.get("State")
+    context, state = execution.get("QueryExecutionContext", {}), status.get("State")
     said = status.get("StateChangeReason") or status.get("AthenaError", {}).get("ErrorMessage")
-    reason = said if state in {"FAILED", "CANCELLED"} else None
+    reason, is_reason_cut = cut_text(said or "", MAX_QUERY_TEXT)
+    query, is_cut = cut_text(execution.get("Query", ""), MAX_QUERY_TEXT)
+    is_failed = bool(said) and state in {"FAILED", "CANCELLED"}
     return {
+        "uri": make_results_uri(execution["QueryExecutionId"]),
         "query_execution_id": execution["QueryExecutionId"],
-        "query": query[:MAX_QUERY_TEXT],
-        "query_truncated": len(query) > MAX_QUERY_TEXT,
+        "query": query if "Query" in execution else None,
+        "query_truncated": is_cut,
         "status": state,
         "submission_time": iso(status.get("SubmissionDateTime")),
         "completion_time": iso(status.get("CompletionDateTime")),
         "execution_time_ms": statistics.get("EngineExecutionTimeInMillis"),
+        "queue_time_ms": statistics.get("QueryQueueTimeInMillis"),
+        "total_time_ms": statistics.get("TotalExecutionTimeInMillis"),
         "data_scanned_bytes": statistics.get("DataScannedInBytes"),
         "result_location": execution.get("ResultConfiguration", {}).get("OutputLocation"),
         "work_group": execution.get("WorkGroup"),
-        "database": execution.get("QueryExecutionContext", {}).get("Database"),
-        "error_message": None if reason is None else reason[:MAX_QUERY_TEXT],
-        "error_message_truncated": reason is not None and len(reason) > MAX_QUERY_TEXT,
+        "catalog": context.get("Catalog"),
+        "database": context.get("Database"),
+        "error_message": reason if is_failed else None,
+        "error_message_truncated": is_reason_cut and is_failed,
     }
+
+
+def make_results_uri(execution_id: str) -> str:
+    return f"athena://query/{quote(execution_id, safe='')}/results"

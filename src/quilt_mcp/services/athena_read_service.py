@@ -1,6 +1,6 @@
 """athena://: databases and workgroups. Promised to Python callers.
 
-Reads metadata only; no function runs a query.
+Reads metadata only; no function of this module runs a query.
 
 Quilt gives each managed role its own workgroup, and one workgroup to all other roles. AWS returns the details of a
 workgroup only to a role that may use it. So a workgroup is chosen from those that AWS described. The name of a stack
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -22,7 +22,7 @@ from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_history import athena_query_history
 from quilt_mcp.services.athena_quotas import DETAILS, ask_each, share_read
 from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases, read_tables
-from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList, list_enabled_workgroups
+from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList, is_spark, list_enabled_workgroups
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.governance_service import fetch_own_role, is_managed
@@ -92,6 +92,10 @@ class WorkgroupRow(TypedDict):
         name: its name.
         description: its description; empty if there is none.
         creation_time: ISO 8601 in UTC; null if unknown.
+        engine: the version of its engine, as AWS names it, such as "Athena engine version 3"; null if AWS did not say.
+        is_spark: whether it runs Spark. No SQL runs in such a workgroup; null if the engine is unknown.
+        scan_limit_bytes: Athena cancels a query there that scans more bytes; null if there is no limit, or without
+            details.
         output_location: where it stores results; null if not set, or without details.
         managed_results: whether Athena stores the results itself, so that there is no location; null without details.
         enforce_workgroup_config: whether its settings override those of clients; null without details.
@@ -102,6 +106,9 @@ class WorkgroupRow(TypedDict):
     name: str
     description: str
     creation_time: str | None
+    engine: str | None
+    is_spark: bool | None
+    scan_limit_bytes: int | None
     output_location: str | None
     managed_results: bool | None
     enforce_workgroup_config: bool | None
@@ -170,6 +177,56 @@ TAG_TABLE = "_package_tag"
 REPEAT = "Read athena://workgroups again in a minute."
 
 
+class _Choice(NamedTuple):
+    """The workgroup for the caller's queries.
+
+    Attributes:
+        stack: the name of the stack; None if it is unknown.
+        workgroup: its name; None if it is unknown.
+        reason: what the choice is based on, or why there is none.
+        candidates: the enabled workgroups of the stack that AWS described, sorted.
+        unusable: the disabled workgroups of the stack.
+    """
+
+    stack: str | None
+    workgroup: str | None
+    reason: str
+    candidates: list[str]
+    unusable: list[str]
+
+
+class OwnWorkgroup(NamedTuple):
+    """The workgroup that is recommended, why, and its configuration; the name is None if it is unknown."""
+
+    name: str | None
+    reason: str
+    configuration: "athena.WorkGroupConfigurationOutputTypeDef"
+
+
+def find_own_workgroup(caller: "Caller", aws: "AWSClients", standing: "Standing | None") -> OwnWorkgroup:
+    """Return what athena://workgroups recommends, with fewer calls."""
+    listed, details = share_read(_read_details, aws)
+    known: Details = {one["Name"]: details.get(one["Name"]) for one in listed.enabled}
+    choice = _choose_own(caller, standing, known, disabled=listed.disabled, all_listed=listed.is_complete)
+    found = known.get(choice.workgroup or "")
+    return OwnWorkgroup(
+        choice.workgroup, choice.reason, {} if isinstance(found, ResourceFailure) or not found else found
+    )
+
+
+def _choose_own(
+    caller: "Caller", standing: "Standing | None", details: "Details", *, disabled: Iterable[str], all_listed: bool
+) -> _Choice:
+    stack = fetch_stack_prefix(caller)
+    prefix = _make_prefix(stack).lower() if stack else None
+    ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
+    unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
+    candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
+    all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
+    workgroup, reason = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
+    return _Choice(stack, workgroup, reason, candidates, unusable)
+
+
 def recommend(
     caller: "Caller",
     aws: "AWSClients",
@@ -179,21 +236,15 @@ def recommend(
     disabled: Iterable[str] = (),
     all_listed: bool,
 ) -> RecommendedWorkgroup:
-    stack = fetch_stack_prefix(caller)
-    prefix = _make_prefix(stack).lower() if stack else None
-    ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
-    unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
-    candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
-    all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
-    workgroup, workgroup_reason = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
-    catalog, exists, reason = _find_tabulator_catalog(aws, stack)
-    iceberg, iceberg_reason = _find_iceberg_database(caller, aws, stack)
+    choice = _choose_own(caller, standing, details, disabled=disabled, all_listed=all_listed)
+    catalog, exists, reason = _find_tabulator_catalog(aws, choice.stack)
+    iceberg, iceberg_reason = _find_iceberg_database(caller, aws, choice.stack)
     return {
         "role": standing.role if standing else None,
-        "workgroup": workgroup,
-        "workgroup_reason": workgroup_reason,
-        "candidates": candidates,
-        "disabled": unusable,
+        "workgroup": choice.workgroup,
+        "workgroup_reason": choice.reason,
+        "candidates": choice.candidates,
+        "disabled": choice.unusable,
         "data_catalog": DATA_CATALOG,
         "tabulator_data_catalog": catalog,
         "tabulator_data_catalog_exists": exists,
@@ -352,10 +403,14 @@ def _workgroup_row(
     """Return a row; the details are None if the time was over before they were read."""
     known = None if isinstance(details, ResourceFailure) else details
     configuration: athena.WorkGroupConfigurationOutputTypeDef = known or {}
+    engine = find_engine(listed.get("EngineVersion") or configuration.get("EngineVersion"))
     return {
         "name": listed["Name"],
         "description": listed.get("Description", ""),
         "creation_time": iso(listed.get("CreationTime")),
+        "engine": engine,
+        "is_spark": None if engine is None else is_spark(engine),
+        "scan_limit_bytes": configuration.get("BytesScannedCutoffPerQuery"),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
         "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
         if known is not None
@@ -364,6 +419,12 @@ def _workgroup_row(
         "details_available": known is not None,
         "details_error": None if known is not None else str(details or NOT_IN_TIME),
     }
+
+
+def find_engine(version: "athena.EngineVersionTypeDef | None") -> str | None:
+    """Return the engine that is in use, or else the one that was selected: AUTO says nothing."""
+    named = (version or {}).get("EffectiveEngineVersion") or (version or {}).get("SelectedEngineVersion")
+    return None if named in {None, "", "AUTO"} else named
 
 
 __all__ = ["athena_databases_list", "athena_query_history", "athena_workgroups_list"]

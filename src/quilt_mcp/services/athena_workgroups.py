@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.athena_quotas import WORKGROUPS, ask_each
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 
@@ -53,6 +53,19 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
     disabled = [group["Name"] for group in found if group.get("State", "ENABLED") != "ENABLED"]
     enabled.sort(key=lambda group: "quilt" not in group["Name"].lower())  # keeps the order by name
     return WorkgroupList(enabled, disabled, is_last and len(read) <= MAX_WORKGROUPS)
+
+
+def is_spark(engine: str | None) -> bool:
+    """Return whether an engine version is one of Spark, in which no SQL runs."""
+    return "spark" in (engine or "").lower()
+
+
+def make_unknown_workgroup(name: str, failure: ResourceFailure) -> NotFound:
+    return NotFound(
+        f"The workgroup {name!a} was not found.",
+        details=failure.details,
+        suggested_actions=["Read athena://workgroups for the workgroups of the account."],
+    )
 
 
 def _list_page(aws: "AWSClients", token: str) -> "athena.ListWorkGroupsOutputTypeDef":

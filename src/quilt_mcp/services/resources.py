@@ -11,7 +11,9 @@ from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
     addresses,
+    athena_history,
     athena_read_service,
+    athena_results,
     athena_tables,
     auth_metadata,
     bucket_access,
@@ -33,6 +35,7 @@ from quilt_mcp.services import (
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
+from quilt_mcp.services.tools import add_quilt_tools
 
 ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients check that it is a URI
     "data:image/svg+xml,%3Csvg%20xmlns=%27http://www.w3.org/2000/svg%27%20viewBox=%270%200%204%204%27%3E"
@@ -43,8 +46,8 @@ PRODUCT = Product("Quilt", "https://quilt.bio", [Icon(src=ICON, mime_type="image
 SUMMARY = """\
 Reads a Quilt stack: login, buckets (quilt://buckets/{bucket}), packages (quilt://buckets/{bucket}/packages,
 quilt://search/{query}), permissions, Athena, tabulator, users and roles, package metadata, workflows. It also reads
-addresses as people copy them: quilt+s3://, pages of the catalog, s3:// and S3 ARNs. To push packages, use quilt3 or
-Quilt's own tools.\
+addresses as people copy them: quilt+s3://, pages of the catalog, s3:// and S3 ARNs. The tool athena_query runs SQL
+that only reads, which costs. To push packages, use quilt3 or Quilt's own tools.\
 """
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
@@ -76,7 +79,22 @@ RESOURCES = [
         free_text=CURSOR,
     ),
     SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
-    SIGNED_IN("athena://query/history", athena_read_service.athena_query_history, name="Athena Query History"),
+    SIGNED_IN(
+        "athena://query/history",
+        athena_read_service.athena_query_history,
+        name="Athena Query History",
+        parameters=("order", "status", "workgroup"),
+        values={"order": athena_history.list_orders, "status": athena_history.list_statuses},
+        free_text={"workgroup"},
+    ),
+    SIGNED_IN(
+        "athena://query/{execution_id}/results{?cursor,limit}",
+        athena_results.query_results_get,
+        name="Athena Query Results",
+        values={"execution_id": athena_history.list_executions},
+        free_text=CURSOR,
+        pool="aws",
+    ),
     SIGNED_IN(
         "athena://databases/{database}/tables{?cursor,limit}",
         athena_tables.athena_tables_list,
@@ -231,6 +249,7 @@ QUILT = Domain(
     place=10,
     summary=SUMMARY,
     product=PRODUCT,
+    add_tools=add_quilt_tools,
     diagnose=diagnosis.diagnose,
     translate=addresses.translate,
     guess=addresses.guess,

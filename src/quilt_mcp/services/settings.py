@@ -20,6 +20,7 @@ from quilt_mcp.app.settings import SIGN_IN, DispatchSettings, Group, Seconds, Se
 
 Timeout = tuple[float, float]
 """The time limits for connecting and for a response, in seconds."""
+GIB = 1 << 30
 RETRY_SECONDS = 5.0
 """How long a failure of the catalog is remembered."""
 
@@ -117,6 +118,15 @@ class QuiltSettings(StackSettings, StorageSettings, DispatchSettings):
     probe_writes: bool = Field(
         default=False,
         description="Let `permissions://` test write access with a conditional PutObject that stores nothing.",
+    )
+    athena_queries: bool = Field(
+        default=True, description="Offer the tool `athena_query`, which runs queries in Athena. They cost."
+    )
+    athena_scan_bytes: int = Field(
+        10 * GIB,
+        ge=10_000_000,
+        le=1_000_000 * GIB,
+        description="Stop a query of `athena_query` that has scanned more bytes. Athena charges by them.",
     )
 
     @model_validator(mode="after")

@@ -62,6 +62,7 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
     - athena: Athena databases, tables, workgroups and query history, and which workgroup to use.
 
       ``athena://databases``, ``athena://workgroups``, ``athena://query/history``,
+      ``athena://query/{execution_id}/results{?cursor,limit}``,
       ``athena://databases/{database}/tables{?cursor,limit}``, ``athena://databases/{database}/tables/{table}``
 
     - admin: Users, roles and configuration of the stack.

@@ -21,16 +21,18 @@ from quilt_mcp.demo.moto_gaps.athena import AthenaAnswers, GlueAnswers
 from quilt_mcp.demo.moto_gaps.cloudwatch import CloudWatchAnswers
 from quilt_mcp.demo.moto_gaps.refusals import Behaving, Behaviour, StrictIAMRequest, StrictS3Request
 from quilt_mcp.demo.moto_gaps.s3 import S3Answers
+from quilt_mcp.demo.query_engine import QueryEngine
 
 SEED = 250_519
 
 
 @contextmanager
-def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
+def fill_gaps(behaviour: Behaviour | None = None, engine: QueryEngine | None = None) -> Iterator[None]:
     """Correct moto and seed its random identifiers until the context ends. Then moto is restored. May be nested.
 
     Args:
         behaviour: where AWS is not documented; by default as in `Behaviour`.
+        engine: runs the queries of Athena; by default over no tables.
     """
     state = mock_random.getstate()
     with (
@@ -41,6 +43,7 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
         patch.object(access_control, "IAMRequest", StrictIAMRequest),
         patch.object(access_control, "S3IAMRequest", StrictS3Request),
         patch.object(Behaving, "behaviour", behaviour or Behaviour()),
+        patch.object(AthenaAnswers, "engine", engine or QueryEngine()),
     ):
         mock_random.seed(SEED)
         try:

@@ -10,6 +10,16 @@
 | ListWorkGroups, GetWorkGroup    | created at the time of the call | created once; pages of up to 50           |
 | any action                      | needs rights on `*`             | needs rights on a workgroup or catalog    |
 | many calls                      | answered                        | with quotas in Behaviour: Rate exceeded   |
+| StartQueryExecution             | any text, in any workgroup      | checks sizes, workgroup and output        |
+| the same token twice            | two queries                     | one                                       |
+| a new query                     | has succeeded at once           | QUEUED, RUNNING, then its end             |
+| its rows                        | none, or those of a queue       | those of the demo's tables, with pages    |
+| the same, before it succeeded   | none                            | InvalidRequestException                   |
+| tables that the sender may not  | not checked                     | the query fails                           |
+| StopQueryExecution              | always CANCELLED                | only if it has not ended                  |
+
+A new query ends after some calls of GetQueryExecution, as `Behaviour.run_query` says: the clocks of worlds stand still.
+Not here: the objects in S3 with the results.
 
 | request            | moto                | AWS, and here                                                      |
 |--------------------|---------------------|--------------------------------------------------------------------|
@@ -23,15 +33,21 @@ enough for it.
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, ClassVar
 
 from moto.athena.models import Execution, WorkGroup
 from moto.athena.responses import AthenaResponse
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
+from moto.glue.models import glue_backends
 from moto.glue.responses import GlueResponse
 
-from quilt_mcp.demo.moto_gaps.refusals import Behaving, Sender
+# Private, as in the package.
+from moto.moto_api._internal import mock_random
+
+from quilt_mcp.demo.moto_gaps.refusals import Behaving, Behaviour, Sender
+from quilt_mcp.demo.query_engine import QueryEngine, Result, ResultColumn
 from quilt_mcp.demo.records import Query
 
 JSON = dict[str, object]
@@ -83,6 +99,21 @@ class GlueAnswers(Behaving, GlueResponse):
 
 
 MAX_PAGE = 50
+GLUE = "AwsDataCatalog"
+ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
+QUEUED_MS = 140
+LARGEST_QUERY = 262_144
+SHORTEST_TOKEN, LONGEST_TOKEN = 32, 128
+LARGEST_RESULTS_PAGE = 1000
+KINDS: dict[str, tuple[str, str | None]] = {
+    "SELECT": ("DML", "SELECT"),
+    "WITH": ("DML", "SELECT"),
+    "EXPLAIN": ("UTILITY", "EXPLAIN"),
+    "SHOW": ("UTILITY", None),
+    "DESCRIBE": ("UTILITY", None),
+}
+"""The type of a statement and its subtype, by its first word."""
+PLAN = ResultColumn("Query Plan", "varchar")
 
 
 class DatedWorkGroup(WorkGroup):
@@ -95,23 +126,49 @@ class RecordedExecution(Execution):
     """A query with its submission time, in seconds since 1970, and the outcome in its record."""
 
     def __init__(self, record: Query, work_group: WorkGroup, submitted: float, results: str) -> None:
-        context: Any = {"Catalog": "AwsDataCatalog", "Database": record.database}  # moto annotates it as str
+        context: Any = {"Catalog": record.catalog, "Database": record.database}  # moto annotates it as str
         super().__init__(record.sql, context, {}, work_group, None)
         self.id, self.group = record.id, work_group.name
-        self.config = {"OutputLocation": f"{results}{record.id}.csv"}
+        extension = "csv" if _find_kind(record.sql)[0] == "DML" else "txt"
+        self.config = {"OutputLocation": f"{results}{record.id}.{extension}"}
         self.record = record
         self.start_time = submitted
 
+    @property
+    def state(self) -> str:
+        return self.record.state
+
+    @property
+    def failure(self) -> str | None:
+        return self.record.failure
+
+    @property
+    def scanned_bytes(self) -> int:
+        return self.record.scanned_bytes
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    def advance(self) -> None:
+        """Go on to the next state. What a record says is past."""
+
     def describe(self) -> JSON:
-        status: JSON = {"State": self.record.state, "SubmissionDateTime": self.start_time}
-        if self.record.failure:
-            status["StateChangeReason"] = self.record.failure
-        statistics = {"DataScannedInBytes": self.record.scanned_bytes}
-        if self.record.seconds is not None:
-            status["CompletionDateTime"] = self.start_time + self.record.seconds
-            for name in ("EngineExecutionTimeInMillis", "TotalExecutionTimeInMillis"):
-                statistics[name] = self.record.seconds * 1000
+        status: JSON = {"State": self.state, "SubmissionDateTime": self.start_time}
+        if self.failure:
+            status["StateChangeReason"] = self.failure
+        statistics = {"DataScannedInBytes": self.scanned_bytes}
+        if self.has_ended:
+            engine = 1000 * (self.record.seconds or 0)
+            status["CompletionDateTime"] = self.start_time + (self.record.seconds or 0)
+            statistics["EngineExecutionTimeInMillis"] = engine
+            statistics["QueryQueueTimeInMillis"] = QUEUED_MS
+            statistics["TotalExecutionTimeInMillis"] = engine + QUEUED_MS
+        kind, sub_kind = _find_kind(self.query)
+        sub = {} if sub_kind is None else {"SubstatementType": sub_kind}
         return {
+            "StatementType": kind,
+            **sub,
             "QueryExecutionId": self.id,
             "Query": self.query,
             "QueryExecutionContext": self.context,
@@ -122,8 +179,164 @@ class RecordedExecution(Execution):
         }
 
 
+class NewExecution(RecordedExecution):
+    """A query that was started in the world. Each call of GetQueryExecution lets it advance."""
+
+    def __init__(self, record: Query, work_group: WorkGroup, results: str, behaviour: Behaviour, end: Result) -> None:
+        super().__init__(record, work_group, datetime.now(UTC).timestamp(), results)
+        self._steps = iter(behaviour.run_query(record.sql))
+        self.end = end
+        self._now, self._scanned = next(self._steps, self._find_end())
+        self._stopped: str | None = None
+
+    @property
+    def state(self) -> str:
+        return self._now
+
+    @property
+    def failure(self) -> str | None:
+        return self._stopped or (self.end.failure if self.has_ended else None)
+
+    @property
+    def scanned_bytes(self) -> int:
+        return self._scanned
+
+    def advance(self) -> None:
+        if self.has_ended:
+            return
+        self._now, self._scanned = next(self._steps, self._find_end())
+        limit = self.workgroup.configuration.get("BytesScannedCutoffPerQuery") if self.workgroup else None
+        if limit is not None and self._scanned > int(limit):
+            self.stop("Query cancelled! : Bytes scanned limit was exceeded")
+
+    def stop(self, reason: str) -> None:
+        if not self.has_ended:
+            self._now, self._stopped = "CANCELLED", reason
+
+    def _find_end(self) -> tuple[str, int]:
+        return ("FAILED", 0) if self.end.failure else ("SUCCEEDED", self.end.scanned_bytes)
+
+
 class AthenaAnswers(Behaving, AthenaResponse):
-    """Athena, with the responses of AWS."""
+    """Athena, with the responses of AWS. `fill_gaps` replaces the engine for a time."""
+
+    engine: ClassVar[QueryEngine] = QueryEngine()
+
+    def start_query_execution(self) -> str:
+        sql, token = str(self._get_param("QueryString") or ""), self._get_param("ClientRequestToken") or ""
+        if not 1 <= len(sql.encode()) <= LARGEST_QUERY:
+            raise _invalid_request(f"QueryString must have 1 to {LARGEST_QUERY} bytes")
+        if token and not SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN:
+            raise _invalid_request(f"ClientRequestToken must have {SHORTEST_TOKEN} to {LONGEST_TOKEN} characters")
+        context = self._get_param("QueryExecutionContext") or {}
+        given = self._get_param("ResultConfiguration") or {}
+        group = self.athena_backend.work_groups[self._require_work_group()]
+        results = self._require_place(group, given.get("OutputLocation"))
+        if token in (known := self._started):
+            return json.dumps({"QueryExecutionId": known[token]})
+        catalog, database = context.get("Catalog") or GLUE, context.get("Database") or "default"
+        if catalog.lower() != GLUE.lower():
+            self._require_catalog(catalog)
+        end = self._run(sql, database, catalog)
+        record = Query(str(mock_random.uuid4()), group.name, database, sql, 0, 1, end.scanned_bytes, catalog=catalog)
+        self.athena_backend.executions[record.id] = NewExecution(record, group, results, self.behaviour, end)
+        if token:
+            known[token] = record.id
+        return json.dumps({"QueryExecutionId": record.id})
+
+    def get_query_execution(self) -> str:
+        execution = self._require_execution()
+        execution.advance()
+        return json.dumps({"QueryExecution": execution.describe()})
+
+    def stop_query_execution(self) -> str:
+        execution = self._require_execution()
+        if isinstance(execution, NewExecution):
+            execution.stop("Query cancelled by user")
+        return json.dumps({})
+
+    def get_query_results(self) -> str:
+        execution, token = self._require_execution(), self._get_param("NextToken") or ""
+        size = int(self._get_param("MaxResults") or LARGEST_RESULTS_PAGE)
+        if not 1 <= size <= LARGEST_RESULTS_PAGE:
+            raise _invalid_request(f"MaxResults must be from 1 to {LARGEST_RESULTS_PAGE}")
+        if execution.state != "SUCCEEDED":
+            raise _invalid_request(f"Query has not yet finished. Current state: {execution.state}")
+        if execution.id in self.behaviour.lost_results:
+            raise _invalid_request("Could not find results")
+        bucket = execution.config["OutputLocation"].removeprefix("s3://")
+        self._require_right("s3:GetObject", f"arn:aws:s3:::{bucket}")
+        start = token.removeprefix(f"{self.behaviour.pad_token}at-{execution.id}-") if token else "0"
+        if not start.isdecimal():
+            raise _invalid_request("The pagination token is not valid.")
+        if isinstance(execution, NewExecution):
+            result = execution.end
+        else:
+            result = self.engine.run(execution.query, execution.record.database, execution.record.catalog)
+        has_header = execution.describe()["StatementType"] == "DML" or result.columns[:1] == [PLAN]
+        lines = [[one.name for one in result.columns], *result.rows] if has_header else [*result.rows]
+        end = int(start) + size
+        rows = [
+            {"Data": [{} if one is None else {"VarCharValue": one} for one in row]} for row in lines[int(start) : end]
+        ]
+        page: JSON = {
+            "UpdateCount": 0,
+            "ResultSet": {"Rows": rows, "ResultSetMetadata": {"ColumnInfo": [*map(_describe_column, result.columns)]}},
+        }
+        next_token = self.behaviour.make_page_token(end, len(lines))
+        if next_token:
+            next_token = f"{self.behaviour.pad_token}at-{execution.id}-{next_token}"
+        return json.dumps(page if next_token is None else {**page, "NextToken": next_token})
+
+    @property
+    def _started(self) -> dict[str, str]:
+        """The ids of queries by the tokens of the requests that started them."""
+        started: dict[str, str] = vars(self.athena_backend).setdefault("started", {})
+        return started
+
+    def _run(self, sql: str, database: str, catalog: str) -> Result:
+        """Return how a query will end. It fails if its sender may not read a table, or the data of one."""
+        end = self.engine.run(sql, database, catalog)
+        sender = Sender.of_request(self.current_account, self.headers)
+        start = f"arn:aws:glue:{self.region}:{self.current_account}"
+        for table_catalog, base, table in end.tables:
+            if table_catalog.lower() != GLUE.lower():
+                continue
+            arns = (f"{start}:catalog", f"{start}:database/{base}", f"{start}:table/{base}/{table}")
+            refusals = [sender.explain_refusal("glue:GetTable", arn) for arn in arns]
+            stored = glue_backends[self.current_account][self.region].get_table(base, table).as_dict()
+            place = stored.get("StorageDescriptor", {}).get("Location", "").removeprefix("s3://")
+            if place:
+                refusals.append(sender.explain_refusal("s3:GetObject", f"arn:aws:s3:::{place.rstrip('/')}/data"))
+            if refusal := next(filter(None, refusals), None):
+                return Result(failure=f"PERMISSION_DENIED: {refusal}")
+        return end
+
+    def _require_place(self, group: WorkGroup, given: str | None) -> str:
+        """Return where the results are stored: the place of the workgroup if it is enforced or none is given."""
+        if self.athena_backend.work_groups[group.name].state != "ENABLED":
+            raise _invalid_request(f"WorkGroup {group.name} is disabled.")
+        if "spark" in str(group.configuration.get("EngineVersion")).lower():
+            raise _invalid_request("The engine version of the workgroup does not run this request.")
+        own = (group.configuration.get("ResultConfiguration") or {}).get("OutputLocation")
+        place = own if own and (group.configuration.get("EnforceWorkGroupConfiguration") or not given) else given
+        if not place:
+            raise _invalid_request(
+                "No output location provided. An output location is required either through the Workgroup result "
+                "configuration setting or as an API input."
+            )
+        return str(place)
+
+    def _require_execution(self) -> RecordedExecution:
+        given = self._get_param("QueryExecutionId")
+        execution = self.athena_backend.executions.get(given)
+        if isinstance(execution, RecordedExecution):
+            return execution
+        raise _invalid_request(f"QueryExecution {given} was not found")
+
+    def _require_right(self, action: str, arn: str) -> None:
+        if refusal := Sender.of_request(self.current_account, self.headers).explain_refusal(action, arn):
+            raise JsonRESTError("AccessDeniedException", refusal)
 
     def list_work_groups(self) -> str:
         return self._page("WorkGroups", [self._add_date(group) for group in self.athena_backend.list_work_groups()])
@@ -174,7 +387,7 @@ class AthenaAnswers(Behaving, AthenaResponse):
             return "*"
         if catalog := self._get_param("CatalogName") or self._get_param("Name"):  # of GetDataCatalog
             return self._arn("datacatalog", catalog)
-        query_id, *_ = self._get_param("QueryExecutionIds") or [""]
+        query_id, *_ = self._get_param("QueryExecutionIds") or [self._get_param("QueryExecutionId")]
         execution = self.athena_backend.executions.get(query_id)
         if execution and execution.workgroup:
             return self._arn("workgroup", execution.workgroup.name)
@@ -196,7 +409,8 @@ class AthenaAnswers(Behaving, AthenaResponse):
 
     def _add_date(self, group: JSON) -> JSON:
         known = self.athena_backend.work_groups[str(group["Name"])]
-        return {**group, "CreationTime": known.created} if isinstance(known, DatedWorkGroup) else group
+        engine = {} if "Configuration" in group else {"EngineVersion": known.configuration["EngineVersion"]}
+        return {**group, **engine, "CreationTime": known.created} if isinstance(known, DatedWorkGroup) else group
 
     def _page(self, key: str, items: Sequence[object]) -> str:
         start, size = int(self._get_param("NextToken") or 0), int(self._get_param("MaxResults") or MAX_PAGE)
@@ -205,6 +419,25 @@ class AthenaAnswers(Behaving, AthenaResponse):
         end = start + size
         token = self.behaviour.make_page_token(end, len(items))
         return json.dumps({key: items[start:end], **({} if token is None else {"NextToken": token})})
+
+
+def _find_kind(sql: str) -> tuple[str, str | None]:
+    return KINDS.get(sql.split(None, 1)[0].upper(), ("DDL", None))
+
+
+def _describe_column(column: ResultColumn) -> JSON:
+    return {
+        "CatalogName": "hive",
+        "SchemaName": "",
+        "TableName": "",
+        "Name": column.name,
+        "Label": column.name,
+        "Type": column.type,
+        "Precision": 0,
+        "Scale": 0,
+        "Nullable": "UNKNOWN",
+        "CaseSensitive": column.type in {"varchar", "string"},
+    }
 
 
 def _invalid_request(message: str) -> JsonRESTError:

@@ -26,7 +26,7 @@ Not here: bucket policies, organizations, and operators that are not in OPERATOR
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -52,6 +52,10 @@ class Behaviour:
             if the name of the host leads to the bucket's region already. Clients follow both.
         admits: whether the account may call an operation of Athena now. It counts the call.
         is_expired: whether an access key has expired. It counts the call with this key.
+        run_query: the states of a new query, with the bytes scanned, that calls of GetQueryExecution see one after the
+            other before it ends.
+        lost_results: the ids of queries whose results were deleted.
+        pad_token: what the page tokens of GetQueryResults begin with. AWS does not document how long they are.
         empty_page_tokens: whether the last page has an empty page token. Otherwise it has none.
     """
 
@@ -59,6 +63,9 @@ class Behaviour:
     misdirected_status: HTTPStatus = HTTPStatus.MOVED_PERMANENTLY
     admits: Callable[[str], bool] = lambda _: True
     is_expired: Callable[[str], bool] = lambda _: False
+    run_query: Callable[[str], Iterable[tuple[str, int]]] = lambda _: (("QUEUED", 0), ("RUNNING", 0))
+    lost_results: Collection[str] = ()
+    pad_token: str = ""
     empty_page_tokens: bool = False
 
     def make_page_token(self, end: int, total: int) -> str | None:

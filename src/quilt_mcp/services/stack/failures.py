@@ -150,6 +150,8 @@ ACTIONS = {
     "GetDatabase": "glue:GetDatabase",
     "GetDatabases": "glue:GetDatabases",
     "GetMetricData": "cloudwatch:GetMetricData",
+    "GetQueryExecution": "athena:GetQueryExecution",
+    "GetQueryResults": "athena:GetQueryResults",
     "GetTable": "glue:GetTable",
     "GetTables": "glue:GetTables",
     "GetWorkGroup": "athena:GetWorkGroup",
@@ -162,6 +164,8 @@ ACTIONS = {
     "ListQueryExecutions": "athena:ListQueryExecutions",
     "ListWorkGroups": "athena:ListWorkGroups",
     "PutObject": "s3:PutObject",
+    "StartQueryExecution": "athena:StartQueryExecution",
+    "StopQueryExecution": "athena:StopQueryExecution",
 }
 
 
