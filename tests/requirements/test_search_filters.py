@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select, update
@@ -14,9 +15,10 @@ from quilt_mcp.requirements.parameters import SEARCH_FILTERS, FilterTexts, list_
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.requirements.writing import make_facets
+from tests.contract.surfaces import AnyClient
 from tests.requirements import generated
 from tests.requirements.changing import reindex
-from tests.requirements.client import AnyClient, connect, read, read_all, read_failure
+from tests.requirements.client import connect, read, read_all, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
 from tests.requirements.reading import place_of
