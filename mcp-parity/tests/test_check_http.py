@@ -7,8 +7,8 @@ import pytest
 from tests.raw_http import ASKS_FIRST, ONCE, PACKS, serve_raw
 from tests.test_check import QUICK, check
 
-SHORT = [*QUICK, "--limit", "0.3", "--timeout", "2"]  # a server that hangs never answers
-LONG = [*QUICK, "--limit", "5", "--timeout", "30"]  # one that hangs later must answer before
+SHORT = [*QUICK, "--limit", "0.3", "--timeout", "2"]  # a server that never answers
+LONG = [*QUICK, "--limit", "5", "--timeout", "30"]  # one that hangs later must first answer
 SMALL = [*QUICK, "--limit", "5", "--largest", "300000"]
 TOKEN = "it needs a login (HTTP 401 Unauthorized, Bearer realm=\"shop\"): give --token TOKEN or --header 'Name: value'"
 FAULTS = {
@@ -46,7 +46,7 @@ CASES = [
 
 @pytest.mark.parametrize(("fault", "when"), CASES)
 def test_a_fault_is_named_in_a_line(fault: str, when: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    hanging = LONG if when else SHORT
+    hanging = SHORT if (fault, when) == ("never answers", "") else LONG
     with serve_raw(fault, when) as url:
         status, text = check(capsysbinary, *(hanging if "answers" in fault else SMALL), url)
     level, expected = ("login", 3) if "wants" in fault else ("error", {"": 2}.get(when, 1))

@@ -16,7 +16,7 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.writing import make_times, new_id
 from tests.contract.surfaces import AnyClient
-from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure
+from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_all, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import place_of
 from tests.support.postgres_server import PostgresServer
@@ -191,7 +191,8 @@ async def test_a_forged_cursor_of_a_search_is_refused(settings_with_sample: Sett
 
 
 async def read_ids(client: Any, path: str) -> set[str]:
-    return {row["id"] for row in (await read(client, path))[path.partition("?")[0].replace("-", "_")]}
+    key = path.partition("?")[0].replace("-", "_")
+    return {row["id"] for page in await read_all(client, path) for row in page[key]}
 
 
 @rarely_on_postgresql
@@ -204,7 +205,9 @@ async def test_users_of_different_projects_see_different_lists_reads_and_searche
     for user in (MEMBER, OTHER):
         async with connect(settings_with_sample, user) as client:
             seen[user] = await read_ids(client, f"requirements?limit={MAX_LIMIT}")
-            hits[user] = {row["id"] for row in (await read(client, "search/the?limit=100"))["results"]}
+            hits[user] = {
+                row["id"] for page in await read_all(client, "search/the?limit=100") for row in page["results"]
+            }
             lists[user] = {uri for uri in await list_uris(client) if uri.count("/") > 2}
     for found in (seen, hits, lists):
         assert found[MEMBER]

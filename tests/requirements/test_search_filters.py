@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select, update
@@ -14,9 +15,10 @@ from quilt_mcp.requirements.parameters import SEARCH_FILTERS, FilterTexts, list_
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.requirements.writing import make_facets
+from tests.contract.surfaces import AnyClient
 from tests.requirements import generated
 from tests.requirements.changing import reindex
-from tests.requirements.client import connect, read, read_failure
+from tests.requirements.client import connect, read, read_all, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
 from tests.requirements.reading import place_of
@@ -213,11 +215,17 @@ FILTERED = (
 )
 
 
+async def find_all(client: AnyClient, query: str) -> dict[str, Any]:
+    """Return the first page of a search, with the results of all pages."""
+    pages = await read_all(client, f"search/sample?{query}limit=100")
+    return pages[0] | {"results": [row for page in pages for row in page["results"]]}
+
+
 async def test_filters_of_the_search_on_both_surfaces(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
-        everything = await read(client, "search/sample?limit=100")
-        active = await read(client, "search/sample?status=Active&limit=100")
-        both = await read(client, "search/sample?status=Active,In%20Progress&priority=critical,high&limit=100")
+        everything = await find_all(client, "")
+        active = await find_all(client, "status=Active&")
+        both = await find_all(client, "status=Active,In%20Progress&priority=critical,high&")
         assert 0 < both["count"] < everything["count"]
         for query in FILTERED:
             segments = [kind.segment for kind in model.KINDS if query.partition("=")[0] in list_parameters(kind)]
@@ -225,9 +233,10 @@ async def test_filters_of_the_search_on_both_surfaces(settings_with_sample: Sett
                 row["id"]
                 for kind in model.KINDS
                 if kind.segment in segments
-                for row in (await read(client, f"{kind.segment}?{query}&limit=200"))[kind.table]
+                for page in await read_all(client, f"{kind.segment}?{query}&limit=200")
+                for row in page[kind.table]
             }
-            found = {row["id"] for row in (await read(client, f"search/sample?{query}&limit=100"))["results"]}
+            found = {row["id"] for row in (await find_all(client, f"{query}&"))["results"]}
             assert found == listed & {row["id"] for row in everything["results"]}, query
             assert found, query
         assert {one["status"] for one in active["results"]} == {"Active"}

@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from moto.s3.models import s3_backends
 
 from quilt_mcp.core.answers import GetResourceSuccess
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.demo.liver import FILES
 from quilt_mcp.demo.records import ACCOUNT_ID
 from quilt_mcp.demo.world import World
@@ -676,3 +678,19 @@ def test_the_process_gets_no_secret_of_the_environment(monkeypatch: pytest.Monke
 def test_what_the_process_says_is_not_trusted(script: str, expected: type[Exception]) -> None:
     with pytest.raises(expected):
         open_with(script)
+
+
+def test_one_caller_leaves_places_for_the_others() -> None:
+    openers = process.Openers(None)
+    with ExitStack() as held:
+        for _ in range(process.MOST_OF_ONE):
+            held.enter_context(openers.take_place("greedy", seconds=0))
+        with pytest.raises(Unavailable), openers.take_place("greedy", seconds=0):
+            pass
+        for number in range(process.MOST_AT_ONCE - process.MOST_OF_ONE):
+            held.enter_context(openers.take_place(f"caller {number}", seconds=0))
+        with pytest.raises(Unavailable), openers.take_place("one more", seconds=0):
+            pass
+    with openers.take_place("greedy", seconds=0), ExitStack() as local:
+        for _ in range(process.MOST_AT_ONCE - 1):
+            local.enter_context(openers.take_place(None, seconds=0))

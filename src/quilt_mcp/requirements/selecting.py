@@ -348,9 +348,10 @@ class SelectedPages(Generic[A]):
         statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
         rows = self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
         shown = fit([self._collection.build(row) for row in rows[:limit]])
+        if len(rows) == len(shown):
+            return Page(shown, total, None)
         end = rows[len(shown) - 1]
-        last = encode_mark(Mark(end.id, end.sort_value, total), tag) if len(rows) > len(shown) else None
-        return Page(shown, total, last)
+        return Page(shown, total, encode_mark(Mark(end.id, end.sort_value, total), tag))
 
     def _find_lead(self) -> str | None:
         """Return the column with the index that finds the matching rows: that of the most selective filter."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, NotRequired, cast
 
@@ -306,7 +307,7 @@ def _show_pdf(request: Request, mime_type: str) -> Shown:
     found = open_file(
         current_app().part(Openers), Asked("pdf", request.file.size, first=first, room=PAGE), request.file
     )
-    pdf = _PDF.validate_python(found)
+    pdf = _check_pdf().validate_python(found)
     last = pdf["pages"][-1]["number"] if pdf["pages"] else pdf["page_count"]
     following = request.encode("pages", last + 1) if last < pdf["page_count"] else None
     return _make(request, mime_type, pdf=pdf, next_cursor=following)
@@ -368,12 +369,19 @@ def _show_text(request: Request, window: Window, problem: str | None = None) -> 
     )
 
 
-_TABLE, _PDF = TypeAdapter(Table), TypeAdapter(Pdf)
-"""What another process sends is checked: the file can have taken control of it."""
+@cache
+def _check_table() -> TypeAdapter[Table]:
+    """Return what checks a table from the other process: the file can have taken control of it."""
+    return TypeAdapter(Table)
+
+
+@cache
+def _check_pdf() -> TypeAdapter[Pdf]:
+    return TypeAdapter(Pdf)
 
 
 def _open_table(asked: Asked, source: Source) -> Table:
-    return _TABLE.validate_python(open_file(current_app().part(Openers), asked, source))
+    return _check_table().validate_python(open_file(current_app().part(Openers), asked, source))
 
 
 def _make(request: Request, mime_type: str, *, is_inflated: bool = False, **parts: object) -> Shown:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -12,8 +13,10 @@ from importlib.util import find_spec
 from typing import IO, Protocol, cast
 
 from quilt_mcp.app.build import advise_extra
+from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.core.tracing import current_caller_hash
 from quilt_mcp.services.preview.asked import Asked
 from quilt_mcp.services.preview.child import CPU_SECONDS, MOST_READ
 from quilt_mcp.services.preview.refused import Refused
@@ -22,7 +25,8 @@ COMMAND = (sys.executable, "-P", "-s", "-B", "-X", "utf8", "-m", "quilt_mcp.serv
 KEPT = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
 """What the process gets of the environment, which can hold keys."""
 SECONDS = 2.0 * CPU_SECONDS
-MOST_AT_ONCE = 4
+MOST_AT_ONCE, MOST_OF_ONE = 8, 2
+"""How many files are opened at the same time, and how many of them for one caller who is identified."""
 LONGEST_LINE = 400_000
 LIBRARIES = {"csv": "pyarrow", "excel": "openpyxl", "json_lines": "pyarrow", "parquet": "pyarrow", "pdf": "pypdf"}
 """The library that opens each kind of file."""
@@ -52,22 +56,40 @@ class Buffered:
 
 
 class Openers:
-    """Limits how many files are opened at the same time. It belongs to an app."""
+    """Limits how many files are opened at the same time, by all callers and by each. It belongs to an app."""
 
     def __init__(self, _: object) -> None:
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._changed = threading.Condition()
+        self._held = Counter[str]()
 
     async def close(self) -> None:
         """Do nothing: each process ends with the read that started it, or at its time limit."""
 
     @contextmanager
-    def take_place(self) -> Iterator[None]:
-        if not self._places.acquire(timeout=SECONDS):
-            raise Unavailable("Too many files are being opened at the same time.")
+    def take_place(self, caller: str | None, seconds: float = SECONDS) -> Iterator[None]:
+        """Hold one of the places.
+
+        Args:
+            caller: identifies the caller; None for the local user, who can use all places.
+            seconds: how long to wait for a place.
+
+        Raises:
+            Unavailable: no place was free in time.
+        """
+        name, most = caller or "", MOST_OF_ONE if caller else MOST_AT_ONCE
+        with self._changed:
+            is_free = self._changed.wait_for(
+                lambda: self._held.total() < MOST_AT_ONCE and self._held[name] < most, timeout=seconds
+            )
+            if not is_free:
+                raise Unavailable("Too many files are being opened at the same time.")
+            self._held[name] += 1
         try:
             yield
         finally:
-            self._places.release()
+            with self._changed:
+                self._held -= Counter([name])
+                self._changed.notify_all()
 
 
 def open_file(openers: Openers, asked: Asked, source: Source, command: Sequence[str] = COMMAND) -> JSONObject:
@@ -87,7 +109,8 @@ def open_file(openers: Openers, asked: Asked, source: Source, command: Sequence[
         raise Refused(f"To show it, {advise_extra('preview')}, and restart this server.")
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with openers.take_place(), _start(command, environment) as process:
+    place = openers.take_place(current_caller_hash())
+    with place, _start(command, environment) as process, interruptible(process.kill):
         timer = threading.Timer(SECONDS, process.kill)
         timer.daemon = True
         timer.start()
