@@ -37,10 +37,18 @@ from quilt_mcp.services.preview.texts import PAGE, cut_page
 from quilt_mcp.services.stack.places import Part, Place
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support.python_caller import read, read_error
+from tests.support.worlds import demo_world
 
 BUCKET = "acme-analysis-results"
 LIVER = f"quilt://buckets/{BUCKET}/packages/rnaseq/liver"
 PARTS = ("text", "table", "notebook", "pdf", "image")
+
+
+@pytest.fixture(scope="module")
+def shared_world() -> Iterator[World]:
+    """The admin's world for all tests here: each stores objects of its own, and changes nothing else."""
+    with demo_world() as world:
+        yield world
 
 
 def store(key: str, content: bytes) -> str:
@@ -105,7 +113,7 @@ def write_header_of_png(width: int, height: int) -> bytes:
 # --- the demo's package ---
 
 
-async def test_each_file_of_a_package_is_shown_as_what_it_is(fresh_world: World) -> None:
+async def test_each_file_of_a_package_is_shown_as_what_it_is(shared_world: World) -> None:
     expected = {
         "README.md": ("text", "text/markdown"),
         "code/normalize.R": ("text", "text/x-r"),
@@ -127,7 +135,7 @@ async def test_each_file_of_a_package_is_shown_as_what_it_is(fresh_world: World)
         assert found["version"] in found["physical_key"]
 
 
-async def test_every_uri_in_the_package_can_be_read(fresh_world: World) -> None:
+async def test_every_uri_in_the_package_can_be_read(shared_world: World) -> None:
     seen, waiting = set[str](), [f"{LIVER}/contents"]
     while waiting:
         found = await get_resource(waiting.pop())
@@ -144,7 +152,7 @@ async def test_every_uri_in_the_package_can_be_read(fresh_world: World) -> None:
     assert len(seen) == 21
 
 
-async def test_a_table_has_what_pyarrow_reads(fresh_world: World) -> None:
+async def test_a_table_has_what_pyarrow_reads(shared_world: World) -> None:
     found = (await read(f"{LIVER}/contents?path=counts%2Fliver.parquet"))["table"]
     table = pq.read_table(FILES / "3/counts/liver.parquet")
     assert [(one["name"], one["type"]) for one in found["columns"]] == [
@@ -155,7 +163,7 @@ async def test_a_table_has_what_pyarrow_reads(fresh_world: World) -> None:
     assert found["rows"][:20] == [[one.isoformat() if isinstance(one, date) else one for one in row] for row in rows]
 
 
-async def test_an_answer_for_a_whole_hash_may_be_kept_if_the_file_has_a_version(fresh_world: World) -> None:
+async def test_an_answer_for_a_whole_hash_may_be_kept_if_the_file_has_a_version(shared_world: World) -> None:
     newest = (await read(LIVER))["hash"]
     for uri, seconds in {
         f"{LIVER}/contents": 0,
@@ -171,7 +179,7 @@ async def test_an_answer_for_a_whole_hash_may_be_kept_if_the_file_has_a_version(
     assert (await get(f"{raw}/contents?path=samples.tsv&revision={fixed}")).ttl_ms == 0
 
 
-async def test_an_object_that_was_overwritten_since_the_push_is_said_to_be(fresh_world: World) -> None:
+async def test_an_object_that_was_overwritten_since_the_push_is_said_to_be(shared_world: World) -> None:
     uri = "quilt://buckets/acme-raw-sequencing/packages/runs/250519/contents?path=samples.tsv"
     assert (await read(uri))["was_overwritten"] is None
     s3_backends[ACCOUNT_ID]["aws"].put_object("acme-raw-sequencing", "runs/250519/samples.tsv", b"a\tb\n1\t2\n3\t4\n")
@@ -193,21 +201,21 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-async def test_a_text_is_shown_as_it_is(name: str, fresh_world: World) -> None:
+async def test_a_text_is_shown_as_it_is(name: str, shared_world: World) -> None:
     found = await show(name, TEXTS[name])
     assert found["text"] == TEXTS[name].decode("utf-8-sig")
     assert (found["size"], found["next_cursor"], found["first_line"]) == (len(TEXTS[name]), None, 1)
 
 
 @pytest.mark.parametrize("content", [b"\0" * 10, b"\xff\xfe\x00a", b"caf\xe9", b"\x80abc", bytes(range(256))])
-async def test_bytes_that_are_not_utf_8_have_only_facts_and_the_reason(content: bytes, fresh_world: World) -> None:
+async def test_bytes_that_are_not_utf_8_have_only_facts_and_the_reason(content: bytes, shared_world: World) -> None:
     found = await show("data", content)
     assert [part for part in PARTS if found[part] is not None] == []
     assert "none of the forms" in found["not_shown"]
     assert (found["mime_type"], found["next_cursor"]) == ("application/octet-stream", None)
 
 
-async def test_pages_have_the_whole_text_once_in_lines_that_are_numbered(fresh_world: World) -> None:
+async def test_pages_have_the_whole_text_once_in_lines_that_are_numbered(shared_world: World) -> None:
     lines = [f"{number}: {'ñ' * (number % 90)} 🧬\n" for number in range(1, 3001)]
     text = "".join(lines)
     for name, content in (("a.log", text.encode()), ("a.log.gz", gzip.compress(text.encode()))):
@@ -220,7 +228,7 @@ async def test_pages_have_the_whole_text_once_in_lines_that_are_numbered(fresh_w
             assert page["compression"] == ("gzip" if name.endswith(".gz") else None)
 
 
-async def test_a_line_of_any_length_is_cut_into_pages(fresh_world: World) -> None:
+async def test_a_line_of_any_length_is_cut_into_pages(shared_world: World) -> None:
     text = "é" * 90_001
     pages = await read_pages(store("line", text.encode()))
     assert "".join(page["text"] for page in pages) == text
@@ -241,7 +249,7 @@ def test_pages_of_every_text_are_the_text(text: str, length: int) -> None:
     assert shown == text.replace("\N{ZERO WIDTH NO-BREAK SPACE}", "") or shown == text
 
 
-async def test_a_page_whose_object_changed_is_refused(fresh_world: World) -> None:
+async def test_a_page_whose_object_changed_is_refused(shared_world: World) -> None:
     uri = store("changing", b"line\n" * 10_000)
     cursor = (await read(uri))["next_cursor"]
     assert (await read(f"{uri}&cursor={cursor}"))["first_line"] > 1000
@@ -252,7 +260,7 @@ async def test_a_page_whose_object_changed_is_refused(fresh_world: World) -> Non
     assert (await read_error(f"{other}&cursor={cursor}")).error == "InvalidTemplateVariable"
 
 
-async def test_binary_data_after_a_text_ends_the_pages_with_the_reason(fresh_world: World) -> None:
+async def test_binary_data_after_a_text_ends_the_pages_with_the_reason(shared_world: World) -> None:
     pages = await read_pages(store("mixed", b"text\n" * 20_000 + b"\xff\0\xff" * 1000))
     assert pages[0]["text"].startswith("text\n")
     assert (pages[-1]["text"], pages[-1]["next_cursor"]) == (None, None)
@@ -260,7 +268,7 @@ async def test_binary_data_after_a_text_ends_the_pages_with_the_reason(fresh_wor
 
 
 async def test_a_page_of_an_object_of_five_gigabytes_costs_one_range_and_little_memory(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    shared_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri, size = store("huge.log", b"x"), 5_000_000_000
     await read(uri)  # imports and connections are not counted
@@ -288,12 +296,12 @@ async def test_a_page_of_an_object_of_five_gigabytes_costs_one_range_and_little_
 # --- gzip ---
 
 
-async def test_several_members_of_gzip_are_one_text(fresh_world: World) -> None:
+async def test_several_members_of_gzip_are_one_text(shared_world: World) -> None:
     members = [gzip.compress(f"member {number}\n".encode()) for number in range(50)]  # as bgzip writes them
     assert (await show("a.vcf.gz", b"".join(members)))["text"].count("member") == 50
 
 
-async def test_a_damaged_gzip_file_shows_what_can_be_read(fresh_world: World) -> None:
+async def test_a_damaged_gzip_file_shows_what_can_be_read(shared_world: World) -> None:
     whole = gzip.compress(b"".join(b"%d\n" % number for number in range(100_000)))
     cut = await show("cut.gz", whole[: len(whole) // 2])
     assert cut["text"].startswith("0\n1\n")
@@ -303,7 +311,7 @@ async def test_a_damaged_gzip_file_shows_what_can_be_read(fresh_world: World) ->
     assert (junk["text"], junk["not_shown"]) == (None, "The gzip file is damaged, or not complete.")
 
 
-async def test_a_gzip_bomb_costs_no_more_than_its_pages(fresh_world: World) -> None:
+async def test_a_gzip_bomb_costs_no_more_than_its_pages(shared_world: World) -> None:
     bomb = gzip.compress(b"0" * 200_000_000)
     uri = store("bomb.txt.gz", bomb)
     assert len((await read(uri))["text"]) == PAGE
@@ -311,7 +319,7 @@ async def test_a_gzip_bomb_costs_no_more_than_its_pages(fresh_world: World) -> N
     assert (binary["text"], "none of the forms" in binary["not_shown"]) == (None, True)
 
 
-async def test_a_compressed_table_is_a_table(fresh_world: World) -> None:
+async def test_a_compressed_table_is_a_table(shared_world: World) -> None:
     found = await show("a.csv.gz", gzip.compress(b"x,y\n1,2\n"))
     assert (found["table"]["rows"], found["compression"]) == ([[1, 2]], "gzip")
 
@@ -335,19 +343,19 @@ CSV: dict[str, tuple[bytes, list[tuple[str, str]], list[list[object]]]] = {
 
 
 @pytest.mark.parametrize("name", CSV)
-async def test_a_text_with_separators_is_a_table(name: str, fresh_world: World) -> None:
+async def test_a_text_with_separators_is_a_table(name: str, shared_world: World) -> None:
     content, columns, rows = CSV[name]
     table = (await show("a.csv", content))["table"]
     assert [(one["name"], one["type"]) for one in table["columns"]] == columns
     assert (table["rows"], table["row_count"], table["rows_left_out"]) == (rows, len(rows), 0)
 
 
-async def test_rows_that_do_not_fit_are_counted(fresh_world: World) -> None:
+async def test_rows_that_do_not_fit_are_counted(shared_world: World) -> None:
     table = (await show("a.csv", b"a,b\n1,2\n1,2,3\n4\n5,6\n"))["table"]
     assert (table["rows"], table["rows_left_out"]) == ([[1, 2], [5, 6]], 2)
 
 
-async def test_a_large_table_shows_its_first_rows_and_does_not_count_them(fresh_world: World) -> None:
+async def test_a_large_table_shows_its_first_rows_and_does_not_count_them(shared_world: World) -> None:
     content = b"number,text\n" + b"".join(b"%d,%s\n" % (number, b"x" * 50) for number in range(20_000))
     uri = store("large.csv", content)
     table = (await read(uri))["table"]
@@ -367,7 +375,7 @@ async def test_a_large_table_shows_its_first_rows_and_does_not_count_them(fresh_
     ],
 )
 async def test_a_table_that_cannot_be_read_is_shown_as_text_with_the_reason(
-    name: str, content: bytes, reason: str, fresh_world: World
+    name: str, content: bytes, reason: str, shared_world: World
 ) -> None:
     found = await show(name, content)
     if reason or found["table"] is None:
@@ -376,7 +384,7 @@ async def test_a_table_that_cannot_be_read_is_shown_as_text_with_the_reason(
         assert reason in found["not_shown"]
 
 
-async def test_values_that_json_does_not_have_are_texts(fresh_world: World) -> None:
+async def test_values_that_json_does_not_have_are_texts(shared_world: World) -> None:
     moment = datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
     table = pa.table(
         {
@@ -413,14 +421,14 @@ async def test_values_that_json_does_not_have_are_texts(fresh_world: World) -> N
     assert found["cells_cut"] is True
 
 
-async def test_a_wide_parquet_file_shows_its_first_columns(fresh_world: World) -> None:
+async def test_a_wide_parquet_file_shows_its_first_columns(shared_world: World) -> None:
     table = pa.table({f"c{number}": [number, number] for number in range(3000)})
     found = (await show("wide.parquet", write_parquet(table)))["table"]
     assert (len(found["columns"]), found["column_count"], len(found["rows"][0])) == (100, 3000, 100)
 
 
 async def test_only_the_first_pages_of_a_large_parquet_file_are_read(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    shared_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = 400_000
     table = pa.table({name: [random.random() for _ in range(rows)] for name in "ab"})  # noqa: S311 - no secret
@@ -438,7 +446,7 @@ async def test_only_the_first_pages_of_a_large_parquet_file_are_read(
     assert len(content) > 6_000_000
 
 
-async def test_an_empty_parquet_file_has_columns(fresh_world: World) -> None:
+async def test_an_empty_parquet_file_has_columns(shared_world: World) -> None:
     found = (await show("empty.parquet", write_parquet(pa.table({"a": pa.array([], pa.int64())}))))["table"]
     assert (found["columns"], found["rows"], found["row_count"]) == ([{"name": "a", "type": "int64"}], [], 0)
 
@@ -456,14 +464,14 @@ def spoil_footer(content: bytes) -> Iterator[bytes]:
     yield content[: len(content) // 2]
 
 
-async def test_a_parquet_file_with_a_false_footer_has_only_facts(fresh_world: World) -> None:
+async def test_a_parquet_file_with_a_false_footer_has_only_facts(shared_world: World) -> None:
     for number, content in enumerate(spoil_footer(write_parquet(pa.table({"a": list(range(1000))})))):
         found = await show(f"false-{number}.parquet", content)
         assert [part for part in PARTS if found[part] is not None] == []
         assert found["not_shown"].startswith("It is damaged, or not a file of this kind"), found["not_shown"]
 
 
-async def test_the_first_sheet_of_an_excel_file_is_a_table(fresh_world: World) -> None:
+async def test_the_first_sheet_of_an_excel_file_is_a_table(shared_world: World) -> None:
     rows: list[list[object]] = [
         ["name", "count", "when", "share"],
         ["a", 1, datetime(2025, 2, 3), 0.5],  # noqa: DTZ001 - Excel has no time zones
@@ -480,7 +488,7 @@ async def test_the_first_sheet_of_an_excel_file_is_a_table(fresh_world: World) -
     assert (table["row_count"], table["sheet"], table["sheets"]) == (2, "Sheet", ["Sheet", "Notes"])
 
 
-async def test_a_long_sheet_is_not_counted_and_an_empty_one_has_no_columns(fresh_world: World) -> None:
+async def test_a_long_sheet_is_not_counted_and_an_empty_one_has_no_columns(shared_world: World) -> None:
     long = (await show("a.xlsx", write_workbook([["n"], *([number] for number in range(500))])))["table"]
     assert (len(long["rows"]), long["row_count"]) == (50, None)
     empty = (await show("b.xlsx", write_workbook([])))["table"]
@@ -488,7 +496,7 @@ async def test_a_long_sheet_is_not_counted_and_an_empty_one_has_no_columns(fresh
 
 
 @pytest.mark.soak
-async def test_a_bomb_in_an_excel_file_ends_in_a_reason(fresh_world: World) -> None:
+async def test_a_bomb_in_an_excel_file_ends_in_a_reason(shared_world: World) -> None:
     source, buffer = zipfile.ZipFile(io.BytesIO(write_workbook([["a"], [1]]))), io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
         for name in source.namelist():
@@ -508,7 +516,7 @@ def write_notebook(*cells: Mapping[str, object], **more: object) -> bytes:
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells, **more}).encode()
 
 
-async def test_a_notebook_has_its_cells_with_outputs(fresh_world: World) -> None:
+async def test_a_notebook_has_its_cells_with_outputs(shared_world: World) -> None:
     picture = {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": ["<Figure>"]}}
     outputs = [
         {"output_type": "stream", "name": "stdout", "text": ["one\n", "two\n"]},
@@ -529,7 +537,7 @@ async def test_a_notebook_has_its_cells_with_outputs(fresh_world: World) -> None
     ]
 
 
-async def test_pages_of_a_notebook_have_all_cells_once(fresh_world: World) -> None:
+async def test_pages_of_a_notebook_have_all_cells_once(shared_world: World) -> None:
     cells = [{"cell_type": "markdown", "source": "x" * (number * 37 % 5000)} for number in range(60)]
     pages = await read_pages(store("long.ipynb", write_notebook(*cells)))
     assert [cell["number"] for page in pages for cell in page["notebook"]["cells"]] == list(range(1, 61))
@@ -541,19 +549,19 @@ async def test_pages_of_a_notebook_have_all_cells_once(fresh_world: World) -> No
     "content",
     [b"{}", b"[]", b"no json", b'{"nbformat": 3, "worksheets": []}', b'{"nbformat": 4, "cells": [1]}', b"[" * 100_000],
 )
-async def test_a_file_other_than_a_notebook_of_format_4_is_shown_as_text(content: bytes, fresh_world: World) -> None:
+async def test_a_file_other_than_a_notebook_of_format_4_is_shown_as_text(content: bytes, shared_world: World) -> None:
     found = await show("a.ipynb", content)
     assert found["text"] == content[:PAGE].decode()
     assert found["not_shown"] == "It is no notebook of format 4, so it is shown as text."
 
 
-async def test_a_very_large_notebook_is_shown_as_text(fresh_world: World) -> None:
+async def test_a_very_large_notebook_is_shown_as_text(shared_world: World) -> None:
     found = await show("a.ipynb", write_notebook({"cell_type": "raw", "source": "x" * 5_000_000}))
     assert found["text"].startswith('{"nbformat"')
     assert "more than 4,000,000 bytes" in found["not_shown"]
 
 
-async def test_a_pdf_file_has_the_texts_of_its_pages(fresh_world: World) -> None:
+async def test_a_pdf_file_has_the_texts_of_its_pages(shared_world: World) -> None:
     pdf = (await read(f"{LIVER}/contents?path=report.pdf"))["pdf"]
     assert pdf["page_count"] == 2
     assert "Counts of collagen rise" in pdf["pages"][0]["text"]
@@ -561,7 +569,7 @@ async def test_a_pdf_file_has_the_texts_of_its_pages(fresh_world: World) -> None
 
 
 @pytest.mark.parametrize("content", [b"%PDF-1.7\n", b"%PDF-1.7\n" + b"x" * 10_000, b"%PDF-" + b"\0" * 70_000])
-async def test_a_damaged_pdf_file_has_only_facts(content: bytes, fresh_world: World) -> None:
+async def test_a_damaged_pdf_file_has_only_facts(content: bytes, shared_world: World) -> None:
     found = await show("a.pdf", content)
     assert (found["pdf"], bool(found["not_shown"])) == (None, True)
 
@@ -570,7 +578,7 @@ async def test_a_damaged_pdf_file_has_only_facts(content: bytes, fresh_world: Wo
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-async def test_a_picture_is_attached(kind: str, fresh_world: World) -> None:
+async def test_a_picture_is_attached(kind: str, shared_world: World) -> None:
     content = write_picture(kind)
     found = await get(store("picture", content))
     assert (found.data["image"]["width"], found.data["image"]["height"]) == (30, 20)
@@ -587,7 +595,7 @@ def test_the_size_of_a_picture_is_that_which_pillow_writes(kind: str, width: int
     assert found == (f"image/{kind.lower()}", width, height)
 
 
-async def test_an_animation_of_webp_has_the_size_of_its_canvas(fresh_world: World) -> None:
+async def test_an_animation_of_webp_has_the_size_of_its_canvas(shared_world: World) -> None:
     frames, buffer = [PIL.Image.new("RGBA", (50, 40), color) for color in ("red", "blue")], io.BytesIO()
     frames[0].save(buffer, "WEBP", save_all=True, append_images=frames[1:])
     assert identify(buffer.getvalue()) == ("image/webp", 50, 40)
@@ -606,14 +614,14 @@ async def test_an_animation_of_webp_has_the_size_of_its_canvas(fresh_world: Worl
     ],
 )
 async def test_a_picture_that_is_not_sent_has_the_reason(
-    name: str, make: Callable[[], bytes], reason: str, fresh_world: World
+    name: str, make: Callable[[], bytes], reason: str, shared_world: World
 ) -> None:
     found = await get(store(name, make()))
     assert found.attachment is None
     assert reason in found.data["not_shown"]
 
 
-async def test_what_only_has_the_name_of_a_picture_is_a_text(fresh_world: World) -> None:
+async def test_what_only_has_the_name_of_a_picture_is_a_text(shared_world: World) -> None:
     found = await show("picture.png", b"<html><script>alert(1)</script></html>")
     assert (found["text"][:6], found["mime_type"], found["image"]) == ("<html>", "text/plain", None)
     drawn = await show("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>")
@@ -624,7 +632,7 @@ async def test_what_only_has_the_name_of_a_picture_is_a_text(fresh_world: World)
 
 
 async def test_without_the_libraries_the_answer_says_how_to_add_them(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    shared_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "find_spec", lambda _: None)
     parquet = await read(f"{LIVER}/contents?path=counts%2Fliver.parquet")
@@ -646,7 +654,7 @@ class Endless:
         return b"%PDF-1.7\n" + b" " * (size - 9)
 
 
-async def test_a_file_that_needs_too_much_is_given_up(fresh_world: World) -> None:
+async def test_a_file_that_needs_too_much_is_given_up(shared_world: World) -> None:
     with pytest.raises(Refused):
         process.open_file(process.Openers(None), Asked("pdf", Endless.size, room=10), Endless())
 
