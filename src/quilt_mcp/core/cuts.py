@@ -20,6 +20,11 @@ def fit(rows: Sequence[T], room: int = PAGE_CHARACTERS) -> list[T]:
     return list(rows)
 
 
+def fit_beside(rows: Sequence[T], rest: object) -> list[T]:
+    """Return as many of the first rows as fit into an answer with the rest of it, and at least a quarter of a page."""
+    return fit(rows, max(PAGE_CHARACTERS - len(to_json(rest)), PAGE_CHARACTERS // 4))
+
+
 def cut_text(text: str, most: int) -> tuple[str, bool]:
     """Return the start of a text, and whether its end is left out."""
     return text[:most], len(text) > most

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -12,6 +12,8 @@ from urllib.parse import quote
 from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cursors import compute_tag, decode, encode, parse_limit
+from quilt_mcp.core.cuts import fit, fit_beside
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
@@ -27,10 +29,15 @@ MAX_SQL = 20_000
 _COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
 PAGE = 100  # the maximum for GetTables and GetDatabases
 MAX_TABLES = 5000
-MAX_COLUMNS = 2000
+MAX_COLUMNS = 200
+"""On a page."""
+MAX_KEYS = 50
 MAX_TYPE = 2000
+MAX_MARK = 60
+"""Characters of a name in a cursor."""
 MAX_NAME = 255
-MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
+MAX_PARAMETERS, MAX_PARAMETER = 4_000, 1000
+"""Characters of all parameters, and of one."""
 MAX_EXAMPLE_DATABASES = 10
 LIST_DATABASES = "Read athena://databases for the existing databases."
 OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
@@ -111,16 +118,18 @@ class TableAnswer(TableBase):
         database: the name of its database.
         sql_name: the name to use in a query in Athena.
         table_format: "iceberg" for an Iceberg table; null for others.
-        columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
+        columns: the columns of this page, without partition keys, in their order; null if Glue does not list columns.
             Columns that were dropped from an Iceberg table are left out.
+        next_cursor: the `cursor` of the next page of columns; null on the last page.
         partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
             its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
-            Null also for a resource link, for which Glue does not list them.
+            Null also for a resource link, for which Glue does not list them. At most 50.
         classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
         input_format: the Hadoop class that reads its files; null if Glue does not say.
         serde: the Hadoop class that parses its rows; null if Glue does not say.
         parameters: its parameters, sorted. Of many or long ones, only a part.
-        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        parameters_truncated: whether parameters are left out or cut: one has at most 1,000 characters, and all of them
+            have about 4,000.
         packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
         view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
         view_sql_truncated: whether the query is cut at 20,000 characters.
@@ -132,6 +141,7 @@ class TableAnswer(TableBase):
     sql_name: str
     table_format: Literal["iceberg"] | None
     columns: list[Column] | None
+    next_cursor: str | None
     partition_keys: list[Column] | None
     classification: str | None
     input_format: str | None
@@ -200,19 +210,43 @@ def athena_tables_list(
     }
 
 
-def athena_table_get(database: str, table: str) -> TableAnswer:
+def athena_table_get(database: str, table: str, cursor: str | None = None, limit: str | None = None) -> TableAnswer:
     """A table's columns and location.
 
-    It also has partition keys. Columns have their types and comments. The answer also has the format. `sql_name` is the
-    name to use in a query. Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
+    It also has partition keys. Columns have their types and comments, and there are at most 200 per page. The answer
+    also has the format. `sql_name` is the name to use in a query. Long values are cut, and the answer says so. For a
+    view, `view_sql` is its query.
     """
+    size = parse_limit(limit, default=MAX_COLUMNS)
     names = _check_name("database", database), _check_name("table", table)
     aws = current_caller().aws
     try:
         found: glue.TableTypeDef = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
     except NotFound as failure:
         raise _make_unknown_table(aws, *names, failure) from failure
-    return _table_answer(found, names[0], aws.region)
+    tag = compute_tag("glue columns", aws.region, *names)
+    columns = _list_columns(found.get("StorageDescriptor", {}))
+    start = _find_start(columns or [], cursor, tag) if cursor else 0
+    answer = _table_answer(found, names[0], aws.region)
+    if columns is not None:
+        page = fit_beside([_column(one) for one in columns[start : start + size]], answer)
+        end = start + len(page)
+        answer["columns"] = page
+        answer["next_cursor"] = (
+            encode(f"{end} {columns[end - 1]['Name'][:MAX_MARK]}", tag) if end < len(columns) else None
+        )
+    return answer
+
+
+def _find_start(columns: "Sequence[glue.ColumnOutputTypeDef]", cursor: str, tag: str) -> int:
+    number, name = decode(cursor, tag, r"[1-9][0-9]{0,5} .*").split(" ", 1)
+    if int(number) > len(columns) or columns[int(number) - 1]["Name"][:MAX_MARK] != name:
+        raise InvalidTemplateVariable(
+            "The cursor's page cannot be found.",
+            details="The columns of the table are not those of the page before.",
+            suggested_actions=["Start without a cursor."],
+        )
+    return int(number)
 
 
 def list_databases(prefix: str) -> list[str]:
@@ -357,15 +391,16 @@ def _table_row(table: "glue.TableTypeDef", database: str) -> TableRow:
 
 def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:
     storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
-    columns, keys = _list_columns(storage), _list_partition_keys(table)
+    keys = _list_partition_keys(table)
     view_sql, kept = read_view_sql(table), cut_parameters(parameters)
     return {
         **_describe(table),
         "database": database,
         "sql_name": f"{quote_sql(database)}.{quote_sql(table['Name'])}",
         "table_format": "iceberg" if is_iceberg(table) else None,
-        "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
-        "partition_keys": None if keys is None else [_column(one) for one in keys],
+        "columns": None,
+        "next_cursor": None,
+        "partition_keys": None if keys is None else [_column(one) for one in keys[:MAX_KEYS]],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
@@ -386,7 +421,7 @@ def _find_packages(table: "glue.TableTypeDef") -> str | None:
 
 def cut_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of a table or database, sorted; of many or long ones, only a part."""
-    return {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+    return dict(fit([(key, parameters[key][:MAX_PARAMETER]) for key in sorted(parameters)], MAX_PARAMETERS))
 
 
 def quote_sql(name: str) -> str:

@@ -10,7 +10,7 @@ from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.bucket_probes import find_region
 from quilt_mcp.services.bucket_size import BucketSize, ask_size, make_unknown_size
-from quilt_mcp.services.buckets import TitledBucket, link_bucket
+from quilt_mcp.services.buckets import ShortBucket, TitledBucket, link_bucket, shorten
 from quilt_mcp.services.objects import EntryKind, make_object_uri, make_objects_uri
 from quilt_mcp.services.packages import make_unknown_bucket
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
@@ -178,7 +178,7 @@ class AccessCounts(TypedDict):
     by_extension: list[ExtensionCount]
 
 
-class StatedByStack(TitledBucket, Accessors):
+class StatedByStack(ShortBucket, Accessors):
     """What the stack says about a bucket.
 
     Attributes:
@@ -306,11 +306,7 @@ def _describe(answer: _Answer) -> StatedByStack:
     why_not_indexed = answer.explain("config") or (NOT_OF_ROLE if config is None else None)
     why_no_counts = answer.explain("counts") or (NOT_OF_ROLE if "counts" in found else NO_COUNTS)
     return {
-        "name": titles["name"],
-        "title": titles["title"],
-        "description": titles["description"],
-        "tags": titles["tags"],
-        "relevance": titles["relevance"],
+        **shorten(titles),
         **_describe_access(answer),
         "last_indexed": last_indexed,
         "last_indexed_error": why_not_indexed if last_indexed is None else None,

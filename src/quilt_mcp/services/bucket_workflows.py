@@ -4,13 +4,15 @@ import json
 from importlib import import_module
 from importlib.resources import files
 from itertools import islice, starmap
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TYPE_CHECKING, Literal, NotRequired, TypeVar
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
+from quilt_mcp.core.answers import to_json
+from quilt_mcp.core.cuts import PAGE_CHARACTERS
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
@@ -18,7 +20,7 @@ from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import explain
 from quilt_mcp.services.stack.graphql import read_float
-from quilt_mcp.services.yaml_text import MAX_CHARACTERS, parse_yaml
+from quilt_mcp.services.yaml_text import MAX_CHARACTERS, MAX_SHOWN, parse_yaml
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
@@ -62,8 +64,8 @@ class SchemaRow(TypedDict):
     Attributes:
         id: its id in the configuration.
         url: where it is; null if the configuration does not say.
-        schema: the schema; null if it was not read. Infinity and NaN, which JSON does not have, are texts.
-        error: why it was not read; null if it was.
+        schema: the schema; null with the reason in `error`. Infinity and NaN, which JSON does not have, are texts.
+        error: why it was not read, or that it does not fit into the answer; null otherwise.
     """
 
     id: str
@@ -85,7 +87,8 @@ class WorkflowsAnswer(TypedDict):
         workflow_count: the number of all workflows; null as above.
         schemas: the schemas, at most 10; null as above.
         schema_count: the number of all schemas; null as above.
-        config: the configuration, in YAML, cut at 20,000 characters; null if there is none.
+        config: the configuration, in YAML, cut at 10,000 characters; null if there is none.
+        config_truncated: true if its end is left out; absent if not.
         config_error: why the configuration cannot be parsed, or why quilt3 refuses it, and with it every push; null
             if neither holds.
         packages: the URI of the packages of the bucket.
@@ -100,6 +103,7 @@ class WorkflowsAnswer(TypedDict):
     schemas: list[SchemaRow] | None
     schema_count: int | None
     config: str | None
+    config_truncated: NotRequired[Literal[True]]
     config_error: str | None
     packages: str
 
@@ -122,19 +126,42 @@ def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
         error = _find_refusal(content) if is_known else NOT_A_MAPPING
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
     required = _is_true(str(config.get("is_workflow_required", "true"))) if config else None
-    return {
+    answer: WorkflowsAnswer = {
         "bucket": bucket,
         "has_config": text is not None,
         "is_workflow_required": required,
         "default_workflow": _get_text(config, "default_workflow"),
         "workflows": list(starmap(_describe_workflow, islice(workflows.items(), MAX_WORKFLOWS))) if is_known else None,
         "workflow_count": len(workflows) if is_known else None,
-        "schemas": _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS))) if is_known else None,
+        "schemas": None,
         "schema_count": len(schemas) if is_known else None,
-        "config": None if text is None else text[:MAX_CHARACTERS],
+        "config": None if text is None else text[:MAX_SHOWN],
         "config_error": error,
         "packages": f"quilt://buckets/{bucket}/packages",
     }
+    if text is not None and len(text) > MAX_SHOWN:
+        answer["config_truncated"] = True
+    if is_known:
+        read = _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS)))
+        answer["schemas"] = _leave_out(read, PAGE_CHARACTERS - len(to_json(answer)))
+    return answer
+
+
+def _leave_out(schemas: list[SchemaRow], room: int) -> list[SchemaRow]:
+    """Leave out the schemas for which there is no room beside those before them."""
+    shown = list[SchemaRow]()
+    for one in schemas:
+        size = len(to_json(one["schema"]))
+        fits = one["schema"] is None or size <= room
+        room -= size if fits else 0
+        shown.append(one if fits else {**one, "schema": None, "error": _explain_size(one["url"] or "", size)})
+    return shown
+
+
+def _explain_size(url: str, size: int) -> str:
+    place = urlsplit(url)
+    uri = f"quilt://buckets/{place.netloc}/object?key={quote(unquote(place.path.removeprefix('/')), safe='')}"
+    return f"Its {size:,} characters do not fit into this answer. Read {uri} for its text."
 
 
 def _find_refusal(content: bytes) -> str | None:

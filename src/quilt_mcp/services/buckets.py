@@ -1,10 +1,11 @@
 """quilt://buckets: the buckets of the stack."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
+from quilt_mcp.core.cuts import cut_text, fit
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 BucketSource = Literal["buckets", "bucketConfigs"]
 BucketScope = Literal["role", "stack"]
+MAX_TITLE, MAX_DESCRIPTION = 200, 1000
 
 
 class TitledBucket(TypedDict):
@@ -36,7 +38,14 @@ class TitledBucket(TypedDict):
     relevance: int
 
 
-class BucketRow(TitledBucket):
+class ShortBucket(TitledBucket):
+    """One bucket, with at most 200 characters of its title, and about 1,000 of its description and of its tags."""
+
+    truncated: NotRequired[list[str]]
+    """The names of those of the three that are longer in the catalog; absent if none is."""
+
+
+class BucketRow(ShortBucket):
     """One bucket, with its address."""
 
     catalog_url: str | None
@@ -109,7 +118,28 @@ def _find_scope(caller: "Caller") -> BucketScope | None:
 
 def _bucket_row(bucket: TitledBucket, catalog_url: str | None) -> BucketRow:
     name = bucket["name"]
-    return {**bucket, "catalog_url": link_bucket(catalog_url, name), "uri": f"quilt://buckets/{quote(name, safe='')}"}
+    return {
+        **shorten(bucket),
+        "catalog_url": link_bucket(catalog_url, name),
+        "uri": f"quilt://buckets/{quote(name, safe='')}",
+    }
+
+
+def shorten(bucket: TitledBucket) -> ShortBucket:
+    title, _ = cut_text(bucket["title"], MAX_TITLE)
+    description = None if bucket["description"] is None else cut_text(bucket["description"], MAX_DESCRIPTION)[0]
+    tags = None if bucket["tags"] is None else fit(bucket["tags"], MAX_DESCRIPTION)
+    tags = None if tags is None else [cut_text(tag, MAX_TITLE)[0] for tag in tags]
+    cut: ShortBucket = {
+        "name": bucket["name"],
+        "title": title,
+        "description": description,
+        "tags": tags,
+        "relevance": bucket["relevance"],
+    }
+    if names := [name for name, value in cut.items() if value != bucket[name]]:  # type: ignore[literal-required]
+        cut["truncated"] = names
+    return cut
 
 
 def link_bucket(catalog_url: str | None, name: str) -> str | None:

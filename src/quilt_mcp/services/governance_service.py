@@ -3,12 +3,13 @@
 One GraphQL request each, for administrators only.
 """
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NotRequired, final
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
+from quilt_mcp.core.cuts import cut_text
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller, Standing
 
 MAX_PERMISSIONS = 100
+MAX_POLICIES, MAX_TITLE = 20, 200
+MAX_SSO = 20_000
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 
 
@@ -75,6 +78,8 @@ class PolicyRow(TypedDict):
     """Its ID in Quilt."""
     title: str
     """Its title in Quilt."""
+    title_truncated: NotRequired[Literal[True]]
+    """True if the end of the title is left out; absent if not."""
     arn: str
     """The IAM policy."""
     managed: bool
@@ -137,13 +142,15 @@ class RoleRow(RoleName):
 
     Attributes:
         type: "managed" or "unmanaged".
-        policies: its policies; null if unmanaged.
+        policies: its policies, at most 20, their titles cut at 200 characters; null if unmanaged.
+        policy_count: the number of all its policies; null if unmanaged.
         permissions: its rights, sorted by bucket, at most 100; null if unmanaged.
         permission_count: the number of all its rights, or with `bucket` of those in that bucket; null if unmanaged.
     """
 
     type: str
     policies: list[PolicyRow] | None
+    policy_count: int | None
     permissions: list[LinkedPermission] | None
     permission_count: int | None
 
@@ -171,12 +178,14 @@ class SSOConfig(TypedDict):
     """The SSO configuration.
 
     Attributes:
-        text: the YAML.
+        text: the YAML, cut at 20,000 characters.
+        text_truncated: true if its end is left out; absent if not.
         timestamp: when it was set, ISO 8601 in UTC.
         uploader: who set it; null if unknown.
     """
 
     text: str
+    text_truncated: NotRequired[Literal[True]]
     timestamp: Time
     uploader: Uploader | None
 
@@ -263,13 +272,20 @@ def _role_row(role: Role, bucket: str | None) -> RoleRow:
     rights = (
         [right for right in get_permissions(role) if bucket in (None, right["bucket"])] if is_managed(role) else None
     )
+    policies = role.get("policies")
     return {
         **role,
         "type": ROLE_KINDS.get(role["type"], role["type"]),
-        "policies": role.get("policies"),
+        "policies": None if policies is None else [_shorten(one) for one in policies[:MAX_POLICIES]],
+        "policy_count": None if policies is None else len(policies),
         "permissions": None if rights is None else [_link(right) for right in rights[:MAX_PERMISSIONS]],
         "permission_count": None if rights is None else len(rights),
     }
+
+
+def _shorten(policy: PolicyRow) -> PolicyRow:
+    title, is_cut = cut_text(policy["title"], MAX_TITLE)
+    return {**policy, "title": title, "title_truncated": True} if is_cut else policy
 
 
 def _link(right: Permission) -> LinkedPermission:
@@ -289,6 +305,10 @@ def admin_sso_config_get() -> SSOAnswer:
     config = caller.ask_as_admin(
         "the SSO configuration", lambda: caller.find("ssoConfigGet", SSOConfig, "admin.ssoConfig")
     )
+    if config is not None:
+        config["text"], is_cut = cut_text(config["text"], MAX_SSO)
+        if is_cut:
+            config["text_truncated"] = True
     return {"sso_config": config}
 
 

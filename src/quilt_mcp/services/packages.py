@@ -28,7 +28,7 @@ SHORT_HASH = re.compile(r"[0-9a-f]{6,63}")
 REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
 """How many revisions are compared with a short hash."""
 MAX_META = 20_000
-MAX_MESSAGE = 500
+MAX_MESSAGE, MAX_WHOLE_MESSAGE = 500, 4000
 MAX_NAMES = 50
 EXAMPLE_BUCKETS = 10
 ICEBERG_KINDS = ("revision", "tag", "manifest", "entry")
@@ -134,6 +134,8 @@ class PackageAnswer(OfPackage, Revision, Guide):
     """One revision of a package.
 
     Attributes:
+        message: its message, cut at 4,000 characters; null if there is none.
+        message_truncated: present if the message is longer.
         is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
         user_meta_left_out: the keys of metadata that are left out, at most 50.
         user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
@@ -145,8 +147,10 @@ class PackageAnswer(OfPackage, Revision, Guide):
         changes: the URI of what differs from the revision before it.
         revisions: the URI of its revisions.
         workflows: the URI of what the bucket checks on a push.
+        bucket_uri: the URI of the bucket.
     """
 
+    message_truncated: NotRequired[Literal[True]]
     is_latest: Literal[True] | None
     user_meta_left_out: list[str]
     user_meta_truncated: bool
@@ -158,6 +162,7 @@ class PackageAnswer(OfPackage, Revision, Guide):
     changes: str
     revisions: str
     workflows: str
+    bucket_uri: str
 
 
 class _Found(TypedDict):
@@ -183,7 +188,7 @@ class ListedRevision(RevisionRow):
     uri: str
     """The URI of the package in this revision."""
     message_truncated: NotRequired[Literal[True]]
-    """Present if the message is longer than 500 characters. The answer for the revision has all of it."""
+    """Present if the message is longer than 500 characters. The answer for the revision has up to 4,000."""
 
 
 class RevisionsAnswer(OfPackage, Paged):
@@ -253,15 +258,17 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
         raise make_unknown_revision(bucket, package, asked)
     top_hash, base = read["hash"], make_uri(bucket, package)
     meta, left_out = _cut_meta(read["user_meta"])
-    return {
+    message, is_cut = cut_message(read["message"], MAX_WHOLE_MESSAGE)
+    answer: PackageAnswer = {
         **read,
+        "message": message,
         "bucket": bucket,
         "name": package,
         "is_latest": True if asked == LATEST else None,
         "user_meta": meta,
         "user_meta_left_out": left_out[:MAX_NAMES],
         "user_meta_truncated": bool(left_out),
-        **read_guide(
+        **read_guide(  # type: ignore[typeddict-item]  # mypy misses what is not required
             caller,
             found["guide"] or {"readme": None, "summary": None},
             lambda path: make_contents_uri(bucket, package, top_hash, path, "file"),
@@ -274,7 +281,15 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
         "changes": f"{base}/changes?to={top_hash}" if asked != LATEST else f"{base}/changes",
         "revisions": f"{base}/revisions",
         "workflows": f"metadata://workflows/{bucket}",
+        "bucket_uri": f"quilt://buckets/{bucket}",
     }
+    if is_cut:
+        answer["message_truncated"] = True
+    return answer
+
+
+def cut_message(message: str | None, most: int) -> tuple[str | None, bool]:
+    return (None, False) if message is None else cut_text(message, most)
 
 
 def _write_python(bucket: str, package: str, revision: str, size: float | None) -> list[str]:
@@ -300,7 +315,7 @@ def package_revisions_list(
     tag = cursors.compute_tag("revisions", caller.login.stack.registry_url, bucket, package)
     start = _read_cursor(cursor, tag, limit)
     found = read_revisions(caller, bucket, package, start.number, start.size)
-    rows = [_describe_revision(row, bucket, package) for row in found["page"][start.skipped :]]
+    rows = [describe_revision(row, bucket, package) for row in found["page"][start.skipped :]]
     shown = fit(rows)
     return {
         "bucket": bucket,
@@ -311,8 +326,8 @@ def package_revisions_list(
     }
 
 
-def _describe_revision(row: RevisionRow, bucket: str, package: str) -> ListedRevision:
-    message, is_cut = (None, False) if row["message"] is None else cut_text(row["message"], MAX_MESSAGE)
+def describe_revision(row: RevisionRow, bucket: str, package: str) -> ListedRevision:
+    message, is_cut = cut_message(row["message"], MAX_MESSAGE)
     listed: ListedRevision = {
         "hash": row["hash"],
         "modified": row["modified"],

@@ -78,7 +78,13 @@ RESOURCES = [
         parameters=PAGES,
         free_text=CURSOR,
     ),
-    SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
+    SIGNED_IN(
+        "athena://workgroups",
+        athena_read_service.athena_workgroups_list,
+        name="Athena Workgroups",
+        parameters=PAGES,
+        free_text=CURSOR,
+    ),
     SIGNED_IN(
         "athena://query/history",
         athena_read_service.athena_query_history,
@@ -103,11 +109,11 @@ RESOURCES = [
         free_text={"database", "cursor"},
     ),
     SIGNED_IN(
-        "athena://databases/{database}/tables/{table}",
+        "athena://databases/{database}/tables/{table}{?cursor,limit}",
         athena_tables.athena_table_get,
         name="Athena Table",
         values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
-        free_text={"database", "table"},
+        free_text={"database", "table", "cursor"},
     ),
     ADMIN("admin://users", governance_service.admin_users_list, name="Admin Users", parameters=PAGES, free_text=CURSOR),
     ADMIN(
@@ -154,7 +160,13 @@ RESOURCES = [
         name="Bucket Access",
         values={"bucket": bucket_access.list_stack_buckets},
     ),
-    SIGNED_IN("tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets"),
+    SIGNED_IN(
+        "tabulator://buckets",
+        tabulator_service.tabulator_buckets_list,
+        name="Tabulator Buckets",
+        parameters=PAGES,
+        free_text=CURSOR,
+    ),
     SIGNED_IN(
         "tabulator://buckets/{bucket}/tables{?cursor,limit}",
         tabulator_service.tabulator_tables_list,
