@@ -33,7 +33,7 @@ CALLS: dict[str, dict[str, int]] = {
     "auth://catalog/info": {"stack:/config.json": 1},
     "athena://databases": {"glue:GetDatabases": 1, **OPENING},
     "athena://databases/{database}/tables{?cursor,limit}": {"glue:GetTables": 1, **OPENING},
-    "athena://databases/{database}/tables/{table}": {"glue:GetTable": 1, **OPENING},
+    "athena://databases/{database}/tables/{table}{?cursor,limit}": {"glue:GetTable": 1, **OPENING},
     "athena://workgroups": {
         "athena:ListWorkGroups": 1,
         "athena:GetWorkGroup": WORKGROUPS,

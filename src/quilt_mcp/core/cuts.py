@@ -7,6 +7,8 @@ from quilt_mcp.core.answers import to_json
 
 PAGE_CHARACTERS = 40_000
 """Where a page ends if it has not ended at its number of rows. Some clients show 50,000 characters of one answer."""
+LARGEST_ANSWER = 60_000
+"""More characters than any answer has: a page, what stands beside its rows, and the longest text of one row."""
 
 T = TypeVar("T")
 
