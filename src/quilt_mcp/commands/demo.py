@@ -105,8 +105,7 @@ PEOPLE: dict[World, str] = {
 NEXT = """\
 Read one resource:   {command} get auth://status {demo}
 Connect this world:  {command} install claude-desktop {demo}
-Connect your own:    quilt3 login, then {command} install claude-desktop
-                     (or claude-code, or cursor)\
+Connect your own:    {command} login https://<your catalog>, then {command} install\
 """
 
 Which = Annotated[World, Parameter(help="The demo world.")]

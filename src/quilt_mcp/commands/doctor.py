@@ -108,6 +108,7 @@ def _mask(value: object) -> str | None:
 
 CHECK_SECONDS = 120
 """How long the checks of one domain may take. Each read has its own deadline."""
+OWN_COMMAND = re.compile("`(quilt-mcp [^`]+)`")
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
 AllSettings = Annotated[
@@ -121,7 +122,7 @@ AllSettings = Annotated[
 def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSettings = False) -> int:
     """Check the configuration, the sign-in and the network, and print the settings that are set. Secrets are masked.
 
-    The exit status is 0 if no check fails.
+    The last line is the one command to run next. The exit status is 0 if no check fails.
     """
     found, effective = describe_installation(), list[EffectiveSetting]()
     if all(check["state"] != "failed" for check in found):  # else no server can start
@@ -132,15 +133,24 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
         effective = describe_settings(read_own_settings(), os.environ)
     ok = all(check["state"] != "failed" for check in found)
     if as_json:
-        show_json({"ok": ok, "checks": found, "settings": effective})
+        show_json({"ok": ok, "next": find_next(found), "checks": found, "settings": effective})
     else:
         shown = [one for one in effective if all_settings or one["source"] != "default"]
         title = "Settings:" if all_settings else "Settings that are not at their defaults (--settings prints all):"
         show(_list_checks(found), "")
         if shown:
             show(title, _list_settings(shown), "")
-        show("No problems found." if ok else "Some checks failed.")
+        show("No problems found." if ok else "Some checks failed.", f"Next: {find_next(found)}")
     return 0 if ok else 1
+
+
+def find_next(checks: Sequence[Check]) -> str:
+    """Return the command to run next: that of the first fix which has one."""
+    fixes = [check["fix"] for check in checks if check["fix"]]
+    commands = [found[1] for fix in fixes if (found := OWN_COMMAND.search(fix))]
+    if commands:
+        return commands[0]
+    return "quilt-mcp doctor, after the fixes above" if fixes else "quilt-mcp install"
 
 
 async def run_checks(ask: Ask, domains: Sequence[Domain], *, seconds: float = CHECK_SECONDS) -> list[Check]:

@@ -243,7 +243,7 @@ def _enter(name: str, plan: Plan, now: datetime | None, domains: Sequence[Domain
 
 
 def log_in(stack: FakeStack, user: User | None) -> None:
-    """Configure quilt3 for the stack, and sign in as `quilt3 login` does.
+    """Configure quilt3 for the stack, and sign in as `quilt-mcp login` does.
 
     Args:
         stack: the stack, which runs.
