@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from typing import Annotated, Literal, TypedDict
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from quilt_mcp.commands.get import call_tool, run_session
 from quilt_mcp.commands.startup import explaining, read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
+from quilt_mcp.demo.place import is_installed
 from quilt_mcp.server import describe_origin, find_domains, list_installed
 from quilt_mcp.settings import DomainChoice, ServerSettings
 
@@ -34,9 +34,7 @@ def describe_installation() -> list[Check]:
     return [
         make_check("quilt-mcp", "info", find_version()),
         make_check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
-        make_check(
-            "demo world", "info", "installed" if all(map(find_spec, ("graphql", "moto", "trustme"))) else missing
-        ),
+        make_check("demo world", "info", "installed" if is_installed() else missing),
         *map(_check_domain, list_installed()),
     ]
 
