@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 from urllib.parse import urlsplit
 
@@ -19,7 +20,10 @@ from quilt_mcp.app.build import advise_extra, find_version
 from quilt_mcp.app.checks import Check, make_check
 from quilt_mcp.app.domain import Ask, Domain, InvalidDomain
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
+from quilt_mcp.commands.client_config import ConfigText
+from quilt_mcp.commands.clients import CLIENTS, Client, ConfigError
 from quilt_mcp.commands.get import call_tool, run_session
+from quilt_mcp.commands.install import ClientFile, executable
 from quilt_mcp.commands.startup import explaining, read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
@@ -36,7 +40,32 @@ def describe_installation() -> list[Check]:
         make_check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
         make_check("demo world", "info", "installed" if is_installed() else missing),
         *map(_check_domain, list_installed()),
+        *list_connected(),
     ]
+
+
+def list_connected() -> list[Check]:
+    """Return the clients that have this server, with the file of each.
+
+    A client can have several files, such as Claude Desktop on Windows. A second one that lacks the server is named.
+    """
+    checks: list[Check] = []
+    for name, client in CLIENTS.items():
+        files = client.find_present_files()
+        having = [path for path in files if _has_server(path, client)]
+        if having:
+            lacking = [str(path) for path in files if path not in having]
+            detail = ", ".join(map(str, having))
+            also = f"; not in {', '.join(lacking)}: run `quilt-mcp install {name} --write`" if lacking else ""
+            checks.append(make_check(f"client {name}", "info", detail + also))
+    return checks
+
+
+def _has_server(path: Path, client: Client) -> bool:
+    try:
+        return ConfigText(ClientFile(path).text, client, executable()).entry is not None
+    except (ConfigError, OSError):  # `quilt-mcp install` says what is wrong with it
+        return False
 
 
 def _check_domain(entry: EntryPoint) -> Check:
@@ -148,7 +177,10 @@ def find_next(checks: Sequence[Check]) -> str:
     commands = [found[1] for fix in fixes if (found := OWN_COMMAND.search(fix))]
     if commands:
         return commands[0]
-    return "quilt-mcp doctor, after the fixes above" if fixes else "quilt-mcp install"
+    if fixes:
+        return "quilt-mcp doctor, after the fixes above"
+    is_connected = any(check["name"].startswith("client ") for check in checks)
+    return "quilt-mcp get permissions://discover" if is_connected else "quilt-mcp install"
 
 
 async def run_checks(ask: Ask, domains: Sequence[Domain], *, seconds: float = CHECK_SECONDS) -> list[Check]:
