@@ -194,11 +194,20 @@ class Reader:
         rows = self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
         return [row.reference_id for row in rows]
 
-    def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
+    def list_titles(self, kind: Kind, *, after: str, limit: int, newest: int | None = None) -> list[Title]:
+        """Return the next entities in the order of their IDs, of all or of those that changed last."""
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, model.TITLE_LENGTH)
         columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
         statement = select(*columns).where(*self.restrict(table))
+        if newest is not None:
+            changed = (
+                select(table.c.id)
+                .where(*self.restrict(table))
+                .order_by(table.c.updated_at.desc(), table.c.id.desc())
+                .limit(newest)
+            )
+            statement = statement.where(table.c.id.in_(changed))
         return [Title(*row) for row in self.execute(_start_after(statement, table, after).limit(limit))]
 
     def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:

@@ -6,7 +6,7 @@ from functools import partial
 from mcp_types import Icon
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.domain import Domain, Product
+from quilt_mcp.app.domain import Command, Domain, Product
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
@@ -277,4 +277,10 @@ QUILT = Domain(
         "permissions": "aws",
     },
     settings=QuiltSettings,
+    commands={
+        "login": Command(
+            "quilt_mcp.services.signing_in:login", "Sign in to a Quilt catalog, with a code from its page."
+        ),
+        "logout": Command("quilt_mcp.services.signing_in:logout", "Remove the logins to all stacks."),
+    },
 )

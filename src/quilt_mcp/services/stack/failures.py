@@ -31,7 +31,7 @@ class NotSignedInToQuilt(NotSignedIn):
     """The caller has no valid login to the Quilt stack."""
 
     default_actions = (
-        "Run `quilt3 login` in a terminal and sign in. This server uses the new login without a restart.",
+        "Run `quilt-mcp login` in a terminal and sign in. This server uses the new login without a restart.",
         "Read auth://status to see the configured stack and the current login.",
     )
 
@@ -509,7 +509,7 @@ NO_CREDENTIALS = _Reason(
     NotSignedInToQuilt,
     "No usable AWS credentials were found.",
     (
-        "Run `quilt3 login` in a terminal. The Quilt stack then issues AWS credentials.",
+        "Run `quilt-mcp login` in a terminal. The Quilt stack then issues AWS credentials.",
         "Or configure AWS credentials on this machine.",
     ),
 )
@@ -526,7 +526,7 @@ NO_REGION = _Reason(
     ResourceExecutionError,
     "No AWS region is configured.",
     (
-        "Run `quilt3 config https://<your catalog>`. It stores the region of the stack.",
+        "Run `quilt-mcp login https://<your catalog>`. It stores the region of the stack.",
         "Or set AWS_DEFAULT_REGION in the server's environment.",
     ),
     lambda _: None,
@@ -593,7 +593,7 @@ def _redirect(response: "requests.Response", details: str) -> ResourceFailure:
         "The Quilt stack redirected the request. This server follows no redirects with your login.",
         details=f"{details} to {host}" if host else details,
         suggested_actions=[
-            "Run `quilt3 config https://<your catalog>` with the address that your browser shows for the catalog.",
+            "Run `quilt-mcp login https://<your catalog>` with the address that your browser shows for the catalog.",
             "If that is the configured address, ask a Quilt administrator what redirects requests to the stack's API.",
         ],
     )
