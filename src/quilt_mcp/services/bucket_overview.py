@@ -17,7 +17,7 @@ from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.readme import README, README_BYTES, Readme, cut_readme, make_unread
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryNotUnderstood, explain, make_refusal
+from quilt_mcp.services.stack.failures import NO_PLACE, WHOLE_QUERY, QueryNotUnderstood, explain, make_refusal
 from quilt_mcp.services.stack.graphql import Time
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class _Answer(NamedTuple):
 
     def explain(self, *parts: str) -> str | None:
         """Return why parts of the answer are missing; None if there are no errors in them."""
-        paths = [path for path in self.error_paths if path == WHOLE_QUERY or _is_in(path, parts)]
+        paths = [path for path in self.error_paths if path in {WHOLE_QUERY, NO_PLACE} or _is_in(path, parts)]
         return explain(make_refusal(paths)) if paths else None
 
 

@@ -13,7 +13,7 @@ from quilt_mcp.core.cuts import cut_text
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryRefused
+from quilt_mcp.services.stack.failures import QueryNotUnderstood
 from quilt_mcp.services.stack.graphql import Time
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ def admin_tabulator_open_query_get() -> OpenQueryAnswer:
             "tabulator's settings",
             lambda: caller.send_query("tabulatorGetOpenQuery", bool, "admin.tabulatorOpenQuery"),
         )
-    except QueryRefused as refusal:
+    except QueryNotUnderstood as refusal:
         refusal.suggested_actions = [
             "Ask a Quilt administrator for the version of the stack. Open query needs Quilt Platform 1.57 or newer."
         ]

@@ -16,7 +16,7 @@ from quilt_mcp.services.package_guide import Guide, GuideFiles, read_guide
 from quilt_mcp.services.package_uris import LATEST, link, make_contents_uri, make_quilt_uri, make_uri
 from quilt_mcp.services.pages import Paged
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
+from quilt_mcp.services.stack.failures import QueryFailed, QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ def ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, pa
     try:
         found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
     except QueryRefused as refusal:
-        if variables.get("revision", LATEST) != LATEST and not isinstance(refusal, QueryNotUnderstood):
+        if variables.get("revision", LATEST) != LATEST and not isinstance(refusal, QueryNotUnderstood | QueryFailed):
             see = f"Read {make_uri(bucket, package)}/revisions: the package may not have this revision."
             refusal.suggested_actions = [see, *refusal.suggested_actions]
         raise

@@ -12,14 +12,13 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-import boto3
 from cachetools import TTLCache
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 from quilt_mcp.services.stack import quilt_files
-from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, take_aws_fingerprint
+from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, open_own_session, take_aws_fingerprint
 from quilt_mcp.services.stack.catalog import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
 from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
@@ -168,7 +167,7 @@ class Caller:
             return self._keep_aws(
                 take_aws_fingerprint(),
                 math.inf,
-                lambda: AWSClients(boto3.Session(), self._settings, self.sign_in, self._in_use),
+                lambda: AWSClients(open_own_session(), self._settings, self.sign_in, self._in_use),
             )
         try:
             return self.open_aws(self.fetch_standing())

@@ -22,7 +22,7 @@ from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack.failures import NotSignedInToQuilt, is_json, map_failure
+from quilt_mcp.services.stack.failures import NOT_VALID, NotSignedInToQuilt, is_json, make_page, map_failure
 from quilt_mcp.services.stack.login import Tokens
 
 CHUNK_BYTES = 65_536
@@ -86,7 +86,7 @@ class StackSession(requests.Session):
                 if not (is_success or _can_contain_graphql(request, response)):
                     raise requests.HTTPError(response=response)
                 self._read_body(response)
-                _check_json(response)
+                _check_json(response, is_success=is_success)
                 if not (is_success or _has_graphql_errors(response)):
                     raise requests.HTTPError(response=response)
                 on_failure.pop_all()
@@ -116,23 +116,24 @@ class StackSession(requests.Session):
         response.raw = io.BytesIO(body)
 
 
-def _check_json(response: requests.Response) -> None:
-    """Check that the body can be parsed, unless it is not JSON at all: clients of requests expect that error.
+def _check_json(response: requests.Response, *, is_success: bool) -> None:
+    """Check that the body can be parsed. What is not JSON has a meaning of its own, or is a page of something else.
 
     Raises:
         Unavailable: it is nested too deeply, or contains a number with too many digits or half of a surrogate pair.
+        ResourceExecutionError: it is not JSON and does not claim to be.
     """
     if is_nested_too_deeply(response.content):
-        raise Unavailable("The Quilt stack did not return a valid response.", details="nested too deeply")
+        raise Unavailable(NOT_VALID, details="nested too deeply", transient=False)
     try:
         payload = response.json()
         if b"\\u" in response.content:
             json.dumps(payload, ensure_ascii=False).encode()
     except requests.JSONDecodeError:
-        return
+        if is_success and not is_json(response):
+            raise make_page(response) from None
     except (ValueError, RecursionError) as error:  # the response can name an encoding that nothing detects
-        details = type(error).__name__
-        raise Unavailable("The Quilt stack did not return a valid response.", details=details) from None
+        raise Unavailable(NOT_VALID, details=type(error).__name__, transient=False) from None
 
 
 def _can_contain_graphql(request: requests.PreparedRequest, response: requests.Response) -> bool:
