@@ -75,18 +75,31 @@ class DatabaseRow(TypedDict):
     uri: str
 
 
+class DataCatalogRow(TypedDict):
+    """A data catalog of Athena."""
+
+    name: str
+    """Its name."""
+    type: str | None
+    """GLUE, LAMBDA, HIVE or FEDERATED; null if Athena does not say."""
+
+
 class DatabasesAnswer(Paged):
     """A page of the databases of Glue.
 
     Attributes:
         databases: the databases of this page, sorted by name.
         data_catalog_name: the data catalog that contains them.
+        other_data_catalogs: the data catalogs of Athena beside it, sorted, at most 50, such as those of tabulator and
+            of connectors to other databases; null on other pages than the first, and if Athena did not list them.
+            `SHOW DATABASES IN` shows what one has.
         source: the AWS service that listed them.
         region: the AWS region.
     """
 
     databases: list[DatabaseRow]
     data_catalog_name: str
+    other_data_catalogs: list[DataCatalogRow] | None
     source: Literal["glue"]
     region: str
 
@@ -100,6 +113,8 @@ class WorkgroupRow(TypedDict):
         creation_time: ISO 8601 in UTC; null if unknown.
         engine: the version of its engine, as AWS names it, such as "Athena engine version 3"; null if AWS did not say.
         is_spark: whether it runs Spark. No SQL runs in such a workgroup; null if the engine is unknown.
+        needs_identity_center: whether only users of IAM Identity Center can use it: the AWS credentials of a Quilt role
+            cannot; null without details.
         scan_limit_bytes: Athena cancels a query there that scans more bytes; null if there is no limit, or without
             details.
         output_location: where it stores results; null if not set, or without details.
@@ -114,6 +129,7 @@ class WorkgroupRow(TypedDict):
     creation_time: str | None
     engine: str | None
     is_spark: bool | None
+    needs_identity_center: bool | None
     scan_limit_bytes: int | None
     output_location: str | None
     managed_results: bool | None
@@ -339,7 +355,10 @@ def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | Non
         return None, f"Not found: {failure.message}"
     if names:
         return None, f"No table shows that one of these is the stack's: {', '.join(sorted(names)[:MAX_DATABASES])}."
-    return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
+    return None, (
+        "Glue shows you no database of this kind, which Quilt Platform keeps since 1.70. Older stacks keep the views "
+        "{bucket}_packages-view and {bucket}_objects-view in a database; ask an administrator for its name."
+    )
 
 
 def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str, *, is_named: bool) -> str | None:
@@ -428,6 +447,9 @@ def _workgroup_row(
         "creation_time": iso(listed.get("CreationTime")),
         "engine": engine,
         "is_spark": None if engine is None else is_spark(engine),
+        "needs_identity_center": configuration.get("IdentityCenterConfiguration", {}).get("EnableIdentityCenter", False)
+        if known is not None
+        else None,
         "scan_limit_bytes": configuration.get("BytesScannedCutoffPerQuery"),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
         "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
@@ -467,10 +489,22 @@ def athena_databases_list(cursor: str | None = None, limit: str | None = None) -
         "databases": page.rows,
         "next_cursor": page.next_cursor,
         "data_catalog_name": DATA_CATALOG,
+        "other_data_catalogs": None if cursor else _list_other_catalogs(aws),
         "count": page.total,
         "source": "glue",
         "region": aws.region,
     }
+
+
+def _list_other_catalogs(aws: "AWSClients") -> list[DataCatalogRow] | None:
+    """List the first data catalogs; None if Athena refuses or fails, which says nothing about the databases of Glue."""
+    try:
+        found: athena.ListDataCatalogsOutputTypeDef = aws.call("athena", "list_data_catalogs", MaxResults=MAX_NAMES)
+    except ResourceFailure:
+        return None
+    listed = [one for one in found.get("DataCatalogsSummary", []) if "CatalogName" in one]
+    names = {one["CatalogName"]: one.get("Type") for one in listed if one["CatalogName"] != DATA_CATALOG}
+    return [{"name": name, "type": names[name]} for name in sorted(names)]
 
 
 def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:

@@ -66,12 +66,15 @@ class SchemaRow(TypedDict):
         url: where it is; null if the configuration does not say.
         schema: the schema; null with the reason in `error`. Infinity and NaN, which JSON does not have, are texts.
         error: why it was not read, or that it does not fit into the answer; null otherwise.
+        other_bucket: the bucket in which it is, if that is another one, perhaps of another account: it is read with
+            your rights, as quilt3 does on a push; absent otherwise.
     """
 
     id: str
     url: str | None
     schema: dict[str, object] | None
     error: str | None
+    other_bucket: NotRequired[str]
 
 
 class WorkflowsAnswer(TypedDict):
@@ -142,7 +145,7 @@ def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
     if text is not None and len(text) > MAX_SHOWN:
         answer["config_truncated"] = True
     if is_known:
-        read = _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS)))
+        read = _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS)), bucket)
         answer["schemas"] = _leave_out(read, PAGE_CHARACTERS - len(to_json(answer)))
     return answer
 
@@ -209,16 +212,16 @@ def _is_true(text: str) -> bool:
     return text.lower() in TRUE
 
 
-def _read_schemas(aws: "AWSClients", schemas: dict[str, object]) -> list[SchemaRow]:
+def _read_schemas(aws: "AWSClients", schemas: dict[str, object], bucket: str) -> list[SchemaRow]:
     urls = {name: _get_text(value, "url") for name, value in schemas.items()}
     seconds = current_app().settings_as(QuiltSettings).probe_seconds
-    found = fan_out(lambda name: _read_schema(aws, name, urls[name]), urls, seconds=seconds)
+    found = fan_out(lambda name: _read_schema(aws, name, urls[name], bucket), urls, seconds=seconds)
     late: dict[str, SchemaRow]
     late = {name: {"id": name, "url": url, "schema": None, "error": NOT_IN_TIME} for name, url in urls.items()}
     return list((late | found).values())
 
 
-def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaRow:
+def _read_schema(aws: "AWSClients", identifier: str, url: str | None, bucket: str) -> SchemaRow:
     row: SchemaRow = {"id": identifier, "url": url, "schema": None, "error": None}
     try:
         parts = urlsplit(url or "")
@@ -226,6 +229,8 @@ def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaR
         return {**row, "error": "Its address is not valid."}
     if parts.scheme != "s3" or not parts.netloc:
         return {**row, "error": "It is not in S3."}
+    if parts.netloc != bucket:
+        row["other_bucket"] = parts.netloc
     version, key = parse_qs(parts.query).get("versionId", [None])[0], unquote(parts.path.removeprefix("/"))
     try:
         content = aws.read_object(parts.netloc, key, MAX_SCHEMA + 1, version)

@@ -10,7 +10,7 @@ from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryRefused
-from quilt_mcp.services.stack.graphql import Named
+from quilt_mcp.services.stack.graphql import Named, Rows
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
@@ -62,11 +62,14 @@ class BucketsAnswer(Paged):
         scope: "role" for the buckets that the stack shows to your role (to a role that Quilt does not manage, it shows
             all), "stack" for all buckets, as older stacks show them to administrators; null if it is unknown which.
         source: the field of the stack's API that listed them: bucketConfigs on stacks from before April 2026.
+        unreadable_count: the number of buckets that the stack could not read, or sent in a form that this server does
+            not know; absent if there are none. They are neither listed nor counted.
     """
 
     buckets: list[BucketRow]
     scope: BucketScope | None
     source: BucketSource
+    unreadable_count: NotRequired[int]
 
 
 def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> BucketsAnswer:
@@ -78,30 +81,34 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
     """
     caller = current_caller()
     found, scope, source = _read_buckets(caller)
+    rows, unreadable = found.readable, found.unreadable_count
     stack = caller.login.stack
     page = cut_page(
-        found,
+        rows,
         lambda bucket: bucket["name"],
         build=lambda bucket: _bucket_row(bucket, stack.catalog_url),
         cursor=cursor,
         limit=limit,
         scope=("buckets", stack.registry_url),
     )
-    return {
+    answer: BucketsAnswer = {
         "buckets": page.rows,
         "count": page.total,
         "next_cursor": page.next_cursor,
         "scope": scope,
         "source": source,
     }
+    if unreadable:
+        answer["unreadable_count"] = unreadable
+    return answer
 
 
-def _read_buckets(caller: "Caller") -> tuple[list[TitledBucket], BucketScope | None, BucketSource]:
+def _read_buckets(caller: "Caller") -> tuple[Rows[TitledBucket], BucketScope | None, BucketSource]:
     try:
-        return caller.send_query("bucketTitles", list[TitledBucket], "buckets"), "role", "buckets"
+        return caller.send_list_query("bucketTitles", TitledBucket, "buckets"), "role", "buckets"
     except QueryRefused as refusal:
         try:  # older stacks know only this one
-            configs = caller.send_query("bucketConfigTitles", list[TitledBucket], "bucketConfigs")
+            configs = caller.send_list_query("bucketConfigTitles", TitledBucket, "bucketConfigs")
         except ResourceFailure as failure:
             raise refusal from failure
     return configs, _find_scope(caller), "bucketConfigs"

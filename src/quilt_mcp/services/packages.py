@@ -16,7 +16,7 @@ from quilt_mcp.services.package_guide import Guide, GuideFiles, read_guide
 from quilt_mcp.services.package_uris import LATEST, link, make_contents_uri, make_quilt_uri, make_uri
 from quilt_mcp.services.pages import Paged
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryFailed, QueryNotUnderstood, QueryRefused
+from quilt_mcp.services.stack.failures import NestedTooDeeply, QueryFailed, QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
 MAX_META = 20_000
 MAX_MESSAGE, MAX_WHOLE_MESSAGE = 500, 4000
 MAX_NAMES = 50
+TOO_DEEP = "It has too many levels to be shown. quilt3 reads it: `quilt3.Package.browse(...).meta`."
 EXAMPLE_BUCKETS = 10
-ICEBERG_KINDS = ("revision", "tag", "manifest", "entry")
 ORDERS = {"name": "NAME", "modified": "MODIFIED"}
 INSTEAD = 'Use quilt3 in Python instead, such as `quilt3.list_packages("s3://BUCKET")`.'
 
@@ -74,14 +74,14 @@ class PackagesAnswer(Paged):
         bucket: its name.
         packages: the packages of this page, by name, or the newest first.
         tabulator_tables: the URI of the bucket's tabulator tables, which read files in packages.
-        iceberg_tables: the names of the four tables with all packages of the bucket that stacks from 1.70 on keep;
-            athena://workgroups names their database.
+        package_tables: the URI that says whether the stack keeps tables for SQL with the packages of its buckets, and
+            in which database.
     """
 
     bucket: str
     packages: list[PackageRow]
     tabulator_tables: str
-    iceberg_tables: list[str]
+    package_tables: str
 
 
 class PackageWorkflow(TypedDict):
@@ -137,6 +137,7 @@ class PackageAnswer(OfPackage, Revision, Guide):
         message: its message, cut at 4,000 characters; null if there is none.
         message_truncated: present if the message is longer.
         is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
+        user_meta_error: why its metadata is not shown; absent if it is.
         user_meta_left_out: the keys of metadata that are left out, at most 50.
         user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
         revision_count: the number of revisions of the package.
@@ -152,6 +153,7 @@ class PackageAnswer(OfPackage, Revision, Guide):
 
     message_truncated: NotRequired[Literal[True]]
     is_latest: Literal[True] | None
+    user_meta_error: NotRequired[str]
     user_meta_left_out: list[str]
     user_meta_truncated: bool
     revision_count: int
@@ -165,9 +167,16 @@ class PackageAnswer(OfPackage, Revision, Guide):
     bucket_uri: str
 
 
+class _ReadRevision(RevisionRow):
+    workflow: PackageWorkflow | None
+    user_meta: NotRequired[dict[str, object] | None]
+    entries: int | None
+    bytes: Size | None
+
+
 class _Found(TypedDict):
     revisions: _Total
-    revision: Revision | None
+    revision: _ReadRevision | None
     guide: GuideFiles | None
 
 
@@ -238,7 +247,7 @@ def packages_list(
         "count": found["total"],
         "next_cursor": _write_cursor(start, len(shown), len(rows), found["total"], tag),
         "tabulator_tables": f"tabulator://buckets/{bucket}/tables",
-        "iceberg_tables": [f"{bucket}_package_{kind}" for kind in ICEBERG_KINDS],
+        "package_tables": "athena://workgroups",
     }
 
 
@@ -253,11 +262,16 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     package = join_name(namespace, name)
     caller = current_caller()
     asked = resolve_revision(caller, bucket, package, revision or LATEST)
-    found = ask_package(caller, "package", _Found, bucket, package, revision=asked)
+    meta_error = None
+    try:
+        found = ask_package(caller, "package", _Found, bucket, package, revision=asked, withMeta=True)
+    except NestedTooDeeply:
+        found = ask_package(caller, "package", _Found, bucket, package, revision=asked, withMeta=False)
+        meta_error = TOO_DEEP
     if (read := found["revision"]) is None:
         raise make_unknown_revision(bucket, package, asked)
     top_hash, base = read["hash"], make_uri(bucket, package)
-    meta, left_out = _cut_meta(read["user_meta"])
+    meta, left_out = _cut_meta(read.get("user_meta"))
     message, is_cut = cut_message(read["message"], MAX_WHOLE_MESSAGE)
     answer: PackageAnswer = {
         **read,
@@ -285,6 +299,8 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     }
     if is_cut:
         answer["message_truncated"] = True
+    if meta_error:
+        answer["user_meta_error"] = meta_error
     return answer
 
 

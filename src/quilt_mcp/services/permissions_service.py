@@ -63,11 +63,11 @@ class BucketRights(TypedDict):
     Attributes:
         name: its name.
         region: its AWS region; null if unknown.
-        permission_level: the rights in one word. full_access: `can_read` and `can_write` are true. read_only: you may
-            read at least a part; writing is not allowed, limited to a part, or unknown. list_only: you may list it, and
-            S3 refused every key that was tried. no_access: S3 refused the list, so no right is proven; to read or write
-            an object with a known key can still work; or S3 has no such bucket. unknown: everything else, such as an
-            empty bucket, or one that could not be probed.
+        permission_level: the rights in a word. full_access: `can_read` and `can_write` are true. read_or_more: you may
+            read at least a part; writing is unknown, or proven for a part. read_only: you may read at least a part, and
+            not write. list_only: you may list it, and S3 refused every key that was tried. no_access: S3 refused the
+            list, so no right is proven; to read or write an object with a known key can still work; or S3 has no such
+            bucket. unknown: everything else, such as an empty bucket, or one that could not be probed.
         can_list: true: the whole bucket; "some": only the keys under .quilt/, or all but the prefixes in
             `list_evidence`; false: neither the root nor .quilt/.
         list_evidence: the call and its result, or why there was none.

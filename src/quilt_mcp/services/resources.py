@@ -11,6 +11,7 @@ from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
     addresses,
+    api_keys,
     athena_history,
     athena_read_service,
     athena_results,
@@ -115,7 +116,22 @@ RESOURCES = [
         values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
         free_text={"database", "table", "cursor"},
     ),
-    ADMIN("admin://users", governance_service.admin_users_list, name="Admin Users", parameters=PAGES, free_text=CURSOR),
+    ADMIN(
+        "admin://users",
+        governance_service.admin_users_list,
+        name="Admin Users",
+        parameters=("active", "role", "sort", *PAGES),
+        values={"active": governance_service.list_activities, "sort": governance_service.list_user_orders},
+        free_text={"role", "cursor"},
+    ),
+    ADMIN(
+        "admin://api-keys",
+        api_keys.admin_api_keys_list,
+        name="Admin API Keys",
+        parameters=("status", "sort", *PAGES),
+        values={"status": api_keys.list_statuses, "sort": api_keys.list_orders},
+        free_text=CURSOR,
+    ),
     ADMIN(
         "admin://roles",
         governance_service.admin_roles_list,

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 50
 PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type": "is not a list"}
-_GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>", re.DOTALL)
+"""In a regular expression: an escape, a class of characters, or the start of a named group."""
 
 
 class TableColumn(TypedDict):
@@ -262,7 +263,7 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
     shown, is_cut = cut_text(text, MAX_SHOWN)
     config, error = parse_config(text)
     source = config["source"] if config else None
-    captured = _GROUP.findall(source["package_name"]) + _GROUP.findall(source["logical_key"]) if source else None
+    captured = _list_groups(source["package_name"], source["logical_key"]) if source else None
     return {
         "name": table["name"],
         "sql_name": ".".join(map(quote_sql, (catalog, bucket, table["name"]))) if catalog else None,
@@ -274,6 +275,11 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
         "config_truncated": is_cut,
         "config_error": error,
     }
+
+
+def _list_groups(*patterns: str) -> list[str]:
+    """List the names of the groups of patterns, each once. What is escaped, or in brackets, is no group."""
+    return list(dict.fromkeys(name for pattern in patterns for name in _GROUP.findall(pattern) if name))
 
 
 def _read_stack(caller: "Caller") -> list[TabulatorBucket]:

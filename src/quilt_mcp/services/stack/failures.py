@@ -127,6 +127,13 @@ class QueryNotUnderstood(QueryRefused):
     """
 
 
+class NestedTooDeeply(Unavailable):
+    """The stack sent JSON with too many levels, as the metadata of a package can have."""
+
+    def __init__(self) -> None:
+        super().__init__(NOT_VALID, details="nested too deeply", transient=False)
+
+
 class QueryFailed(QueryRefused):
     """The stack returned an error that concerns no part of the query and of its data."""
 
@@ -159,6 +166,7 @@ ACTIONS = {
     "BatchGetQueryExecution": "athena:BatchGetQueryExecution",
     "GetCallerIdentity": "sts:GetCallerIdentity",
     "GetDataCatalog": "athena:GetDataCatalog",
+    "ListDataCatalogs": "athena:ListDataCatalogs",
     "GetDatabase": "glue:GetDatabase",
     "GetDatabases": "glue:GetDatabases",
     "GetMetricData": "cloudwatch:GetMetricData",
@@ -208,6 +216,16 @@ class _Reason:
 NEW_CREDENTIALS = (
     "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
     "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
+)
+CLOCK = _Reason(
+    ResourceExecutionError,
+    "The clock of this machine is wrong, so AWS rejects its signatures.",
+    ("Set the clock of this machine, then repeat the call.",),
+)
+OWN_KEY = _Reason(
+    ResourceExecutionError,
+    "The object is encrypted with a key that AWS does not keep (SSE-C).",
+    ("Ask the owner of the object for a copy: only who has its key can read it.",),
 )
 BROKEN = _Reason(Unavailable, "AWS could not process the request.")
 BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
@@ -347,12 +365,13 @@ BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
         ("NoSuchBucket", "NoSuchKey", "NoSuchVersion", "EntityNotFoundException"),
         _Reason(NotFound, "Not found in AWS."),
     ),
+    (("RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"), CLOCK),
     (
-        ("RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"),
+        ("AccountProblem", "AllAccessDisabled", "NotSignedUp", "OptInRequired"),
         _Reason(
             ResourceExecutionError,
-            "The clock of this machine is wrong, so AWS rejects its signatures.",
-            ("Set the clock of this machine, then repeat the call.",),
+            "AWS has closed this resource, or the account that owns it, for everyone.",
+            ("Ask the owner of the AWS account, who can see the reason in the AWS console.",),
         ),
     ),
 ]
@@ -389,6 +408,11 @@ STATED_POLICY = re.compile(
     r"session policy|service control policy|resource control policy|VPC endpoint policy)\b"
 )
 """The two closed parts of AWS's sentence about a refusal. The rest names users, roles and resources."""
+STATED_CAUSES = [
+    (re.compile(r"Signature (?:expired|not yet current):"), CLOCK),
+    (re.compile(r"The object was stored using a form of Server Side Encryption\."), OWN_KEY),
+]
+"""How AWS begins a sentence that names another cause than the code, which several causes share."""
 WHO_CHANGES = {
     "identity-based policy": "Ask a Quilt administrator: a policy of your role decides.",
     "resource-based policy": "Ask the owner of the resource, such as the bucket or the KMS key: its policy decides.",
@@ -448,6 +472,8 @@ def map_client_error(error: "ClientError") -> ResourceFailure:
             return make_not_from_aws(f"{action}: HTTP status {code or status}", transient=False)
     if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
         row = BROKEN
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    row = next((cause for pattern, cause in STATED_CAUSES if pattern.match(message)), row)
     stated, actions = read_statement(error), row.actions
     if row.failure is not RefusedByAWS:
         return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)

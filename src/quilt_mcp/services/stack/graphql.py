@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -44,6 +45,35 @@ Time = Annotated[str, BeforeValidator(_read_time)]
 """A time of the stack, in the form of answers."""
 Size = Annotated[int, BeforeValidator(lambda one: int(one) if isinstance(one, float) and math.isfinite(one) else one)]
 """A number of bytes. The stack sends numbers with a point, because they have more than 32 bits."""
+
+
+@dataclass(frozen=True)
+class Rows(Generic[T]):
+    """A list of the stack.
+
+    Attributes:
+        readable: the rows that the stack could read, and that have the form of this server.
+        unreadable_count: the number of the others.
+    """
+
+    readable: list[T]
+    unreadable_count: int = 0
+
+
+def keep_readable(form: type[T], rows: Collection[object], *, failed: Collection[int] = ()) -> Rows[T]:
+    """Keep the rows that have a form, so that one odd value does not hide the others. `failed` are refused rows.
+
+    Raises:
+        ResourceExecutionError: none has this form.
+    """
+    adapter, readable = _create_adapter(cast("Hashable", form)), list[T]()
+    for number, row in enumerate(rows):
+        with suppress(ValidationError):
+            if number not in failed:
+                readable.append(cast("T", adapter.validate_python(row)))
+    if rows and not readable:
+        raise make_unexpected(f"none of {len(rows)} rows has the form of {getattr(form, '__name__', 'this list')}")
+    return Rows(readable, len(rows) - len(readable))
 
 
 class Named(TypedDict):
