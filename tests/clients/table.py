@@ -59,12 +59,14 @@ class Agent(NamedTuple):
         name: of the client, for `quilt-mcp install`.
         command: the words that list the servers, or remove this one.
         expected: what they must print.
+        variables: what its environment has too.
     """
 
     packages: Packages
     name: str
     command: tuple[str, ...]
     expected: str
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 def npm(*names: str) -> Packages:
@@ -103,6 +105,16 @@ CLIENTS: dict[str, Library | Program | Agent] = {
         npm("mcporter@0.12.3"),
         (),
         ("mcporter", "call", "--stdio", "{line}", "get_resource", "uri={uri}", "--output", "raw"),
+    ),
+    "Claude Code": Agent(
+        npm("@anthropic-ai/claude-code@2.1.332"), "claude-code", ("claude", "mcp", "list"), "Connected"
+    ),
+    "Gemini CLI": Agent(
+        npm("@google/gemini-cli@0.61.0"),
+        "gemini-cli",
+        ("gemini", "mcp", "list"),
+        "Connected",
+        (("GEMINI_CLI_TRUST_WORKSPACE", "true"),),
     ),
     "Codex CLI": Agent(npm("@openai/codex@0.171.0"), "codex", ("codex", "mcp", "list"), "quilt"),
     "GitHub Copilot CLI": Agent(npm("@github/copilot@1.0.102"), "copilot-cli", ("copilot", "mcp", "list"), "quilt"),

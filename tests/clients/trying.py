@@ -220,7 +220,8 @@ def _try_agent(client: Agent, place: Place, outcome: Outcome) -> None:
     command = [executable(), "install", client.name, "--write", "--demo"]
     output, code = _run(command, place)
     outcome.check(f"quilt-mcp install {client.name}: {output[-200:]}", passed=code == 0)
-    output, code = _run(list(client.command), place)
+    trusting = place._replace(environment={**place.environment, **dict(client.variables)})
+    output, code = _run(list(client.command), trusting)
     outcome.check(f"{shlex.join(client.command)}: {output[-300:]}", passed=code == 0 and client.expected in output)
 
 
