@@ -108,7 +108,7 @@ _SIGN_INS: dict[str, tuple[str, ...]] = {
 _NEEDED_BY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_JWT, ("jwt_jwks_url", "jwt_public_key")),
     **dict.fromkeys(_INTROSPECTION, ("introspection_url",)),
-    **dict.fromkeys((*_OIDC, "oidc_audience"), ("oidc_config_url",)),
+    **dict.fromkeys((*_OIDC, "oidc_audience", "oidc_token"), ("oidc_config_url",)),
     "required_scopes": tuple(_SIGN_INS),
 }
 """Settings that have no effect without one of these. Without an error, users would expect a sign-in."""
@@ -174,6 +174,11 @@ class SignInSettings(NetworkSettings):
     )
     oidc_audience: str | None = Field(
         None, description="Audience of the OpenID provider's tokens. It is requested and verified."
+    )
+    oidc_token: Literal["access", "id", "introspection"] | None = Field(
+        None,
+        description="Which token of the OpenID provider is verified: the `access` token as a JWT, the default; the "
+        "`id` token, if access tokens are opaque; or the access token by `introspection` at the provider.",
     )
     introspection_url: AnyHttpUrl | None = Field(
         None, description="URL where the issuer of opaque access tokens says who owns them (RFC 7662)."

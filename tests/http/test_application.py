@@ -203,6 +203,11 @@ async def test_only_this_machine_or_a_token_can_read_the_metrics() -> None:
         async with shop(HTTPSettings(trusted_proxies=(ip_network("127.0.0.0/8"),)), host="::") as (client, _):
             sent_by = [await client.get("/metrics", headers=one) for one in ({}, ELSEWHERE)]
         assert [one.status_code for one in sent_by] == [HTTPStatus.OK, HTTPStatus.UNAUTHORIZED]
+    async with shop(HTTPSettings(static_tokens=SecretStr(TOKENS))) as (client, _):  # a proxy can forward from here
+        for headers in ({}, ANN):
+            assert (await client.get("/metrics", headers=headers)).status_code == HTTPStatus.UNAUTHORIZED
+            shown = (await client.get("/health?verbose", headers=headers)).json()
+            assert ("version" in shown) == (headers == ANN)
     settings = HTTPSettings(metrics_token=SecretStr("prometheus"), static_tokens=SecretStr(TOKENS))
     right = ELSEWHERE | {"Authorization": "Bearer prometheus"}
     async with shop(settings) as (client, _):

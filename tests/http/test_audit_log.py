@@ -337,12 +337,12 @@ async def test_no_header_or_body_forges_a_line_or_leaks_into_one(seed: int, tmp_
 async def test_a_full_disk_is_counted_and_does_not_stop_the_server(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with audited(tmp_path, audit_log="/dev/full") as (client, _):
+    async with audited(tmp_path, audit_log="/dev/full", metrics_token=SecretStr("m")) as (client, _):
         for _ in range(3):
             assert (await client.post(**with_headers(READ, ANN))).status_code == 200
         lost = 'quilt_mcp_events_total{event="audit_failure"}'
         await until(lambda: sum("audit log cannot be written" in one.getMessage() for one in caplog.records) == 1)
-        metrics = (await client.get("/metrics")).text
+        metrics = (await client.get("/metrics", headers={"Authorization": "Bearer m"})).text
     [counted] = [line for line in metrics.splitlines() if line.startswith(lost)]
     assert float(counted.split()[-1]) >= 1
 

@@ -50,7 +50,7 @@ class Issuer:
         self.settings = HTTPSettings(**given, allowed_hosts=("127.0.0.1",))
 
     def create_verifier(self, **options: Any) -> IntrospectionVerifier:
-        return IntrospectionVerifier(introspection_url=self.url, required_scopes=["read"], **KNOWN, **options)
+        return IntrospectionVerifier(introspection_url=self.url, **KNOWN, **options)
 
     def _respond(self, asked: Request) -> Answer:
         token = asked.form["token"]
@@ -96,14 +96,15 @@ REFUSED: dict[str, object] = {
 }
 
 
-async def test_a_token_that_the_issuer_does_not_accept_gets_401(
+async def test_a_token_that_the_issuer_does_not_accept_gets_401_and_one_without_the_scope_403(
     issuer: Issuer, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer.known |= REFUSED
     async with shop(issuer.settings) as (client, _):
         sent = [{"Authorization": f"Bearer {token}"} for token in (*REFUSED, "good", "good")]
         found = await statuses(client, READ_QUICK, *sent)
-    assert dict(zip(REFUSED, found, strict=False)) == dict.fromkeys(REFUSED, HTTPStatus.UNAUTHORIZED)
+    expected = dict.fromkeys(REFUSED, HTTPStatus.UNAUTHORIZED) | {"no scope": HTTPStatus.FORBIDDEN}
+    assert dict(zip(REFUSED, found, strict=False)) == expected
     assert found[-2:] == [HTTPStatus.OK] * 2
     assert issuer.asked == dict.fromkeys((*REFUSED, "good"), 1)
     assert "quilt_mcp" not in {record.name.partition(".")[0] for record in caplog.records}

@@ -9,6 +9,7 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -32,11 +33,13 @@ from starlette.responses import Response
 
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.http import sign_ins
 from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
-from quilt_mcp.http.openid import CLIENTS, PROVIDER_SECONDS, LocalSignIns, SignInStore, delete_expired
+from quilt_mcp.http.openid import PROVIDER_SECONDS
 from quilt_mcp.http.shared_state import SharedSignIns
+from quilt_mcp.http.sign_ins import CLIENTS, LocalSignIns, SignInStore, delete_expired
 from quilt_mcp.http.tokens import ANSWER_BYTES
 from quilt_mcp.server import create_server
 from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
@@ -60,30 +63,36 @@ class Provider:
         self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
         self.metadata: dict[str, Any] = {}
-        self.seconds, self.exchanges = 3600, 0
+        self.exchanges = 0
+        self.claims: dict[str, Any] = {}
+        self.tokens: dict[str, Any] = {}
+        """What its tokens have instead."""
+        self.rotates: Iterator[int] | None = None
+        self.used: set[str] = set()
+        """With rotation, refresh tokens that were used. Another use ends the sign-in."""
+        self.is_revoked = False
         self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(PAIR.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.server = LoopbackServer(self._respond, 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
 
-    def token(self) -> dict[str, Any]:
-        claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + self.seconds}
+    def token(self, seconds: int = 3600) -> dict[str, Any]:
+        claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + seconds} | self.claims
         key = RSAKey.import_key(PAIR.private_key.get_secret_value())
         access = jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
-        return {"access_token": access, "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
+        refresh = "r" if self.rotates is None else f"r{next(self.rotates)}"
+        found = {"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": 3600}
+        return found | self.tokens
 
     def _respond(self, asked: Request) -> Answer:
         if asked.path == "/keys":
             return Answer(HTTPStatus.OK, {"keys": [self.keys] if self.keys else []})
+        if asked.path == "/introspect":
+            is_known = asked.form["token"] == "opaque"
+            return Answer(HTTPStatus.OK, {"active": is_known, "sub": "ann", "client_id": "quilt"})
         if asked.path == "/token":
             self.exchanges += 1
-            if self.failure:
-                return self.failure
-            if self.renewals and self.renewals.wait(SECONDS):  # the refresh token is known, but used
-                return Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
-            if asked.signature != f"Basic {urlsafe_b64encode(f'quilt:{SECRET}'.encode()).decode()}":
-                return Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"})
-            return Answer(HTTPStatus.OK, self.token())
+            return self.failure or self._exchange(asked)
         found = {
             "issuer": ISSUER,
             "authorization_endpoint": f"{ISSUER}/authorize",
@@ -94,6 +103,18 @@ class Provider:
             "id_token_signing_alg_values_supported": ["RS256"],
         }
         return Answer(HTTPStatus.OK, found | self.metadata)
+
+    def _exchange(self, asked: Request) -> Answer:
+        if self.renewals and self.renewals.wait(SECONDS):  # the refresh token is known, but used
+            return Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
+        if self.rotates and (used := asked.form.get("refresh_token")):
+            self.is_revoked |= used in self.used
+            self.used.add(used)
+        if self.is_revoked:
+            return Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
+        if asked.signature != f"Basic {urlsafe_b64encode(f'quilt:{SECRET}'.encode()).decode()}":
+            return Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"})
+        return Answer(HTTPStatus.OK, self.token())
 
     def settings(self, secret: str = SECRET, config_url: str = "", **more: Any) -> Settings:
         given: dict[str, Any] = {"public_url": AnyHttpUrl(PUBLIC), "allowed_hosts": ("127.0.0.1",)} | more
@@ -151,17 +172,28 @@ def query_of(answer: httpx2.Response) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-async def sign_in(client: httpx2.AsyncClient) -> Any:
-    """Register, and sign in as a client and its browser do. Return the tokens and the client."""
-    known = {"client_id": await client_id(client)}
-    approved = await consent(client, await start_sign_in(client, known["client_id"]))
+async def come_back(client: httpx2.AsyncClient, client_id: str) -> httpx2.Response:
+    """Consent, and return from the provider."""
+    approved = await consent(client, await start_sign_in(client, client_id))
     back = {"code": "of the provider", "state": query_of(approved)["state"]}
-    found = query_of(await client.get("/auth/callback", params=back, headers=cookies_of(approved)))
+    return await client.get("/auth/callback", params=back, headers=cookies_of(approved))
+
+
+async def get_code(client: httpx2.AsyncClient) -> dict[str, str]:
+    """Register, and sign in as a client and its browser do. Return the form that exchanges the code."""
+    known = await client_id(client)
+    found = query_of(await come_back(client, known))
     assert found["iss"] == f"{PUBLIC}/"  # RFC 9207
-    form = known | {"grant_type": "authorization_code", "code": found["code"], "redirect_uri": CALLBACK}
-    answer = await client.post("/token", data=form | {"code_verifier": VERIFIER, "resource": f"{PUBLIC}/mcp"})
+    form = {"client_id": known, "grant_type": "authorization_code", "code": found["code"], "redirect_uri": CALLBACK}
+    return form | {"code_verifier": VERIFIER, "resource": f"{PUBLIC}/mcp"}
+
+
+async def sign_in(client: httpx2.AsyncClient) -> Any:
+    """Sign in, and return the tokens and the client."""
+    form = await get_code(client)
+    answer = await client.post("/token", data=form)
     assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.json() | known
+    return answer.json() | {"client_id": form["client_id"]}
 
 
 async def refresh(client: httpx2.AsyncClient, signed_in: Any) -> httpx2.Response:
@@ -431,13 +463,12 @@ async def test_a_refresh_gets_503_while_the_provider_fails(
 
 async def sign_in_long_ago(client: httpx2.AsyncClient, store: SignInStore, provider: Provider) -> str:
     """Return the access token of a sign-in whose token of the provider is too old."""
-    provider.seconds = -1
     token: str = (await sign_in(client))["access_token"]
-    provider.seconds = 3600
+    old = provider.token(seconds=-1)["access_token"]
     jti = json.loads(jws.extract_compact(token.encode()).payload)["jti"]
     name = (await store.get(jti, collection="mcp-jti-mappings") or {})["upstream_token_id"]
     stored = await store.get(name, collection="mcp-upstream-tokens") or {}
-    await store.put(name, stored | {"expires_at": 1.0}, collection="mcp-upstream-tokens", ttl=3600)
+    await store.put(name, stored | {"expires_at": 1.0, "access_token": old}, collection="mcp-upstream-tokens", ttl=3600)
     return token
 
 
@@ -459,7 +490,98 @@ async def test_two_refreshes_at_once_ask_the_provider_once_and_get_the_same_toke
         one, other = await asyncio.gather(refresh(client, signed_in), refresh(client, signed_in))
         assert one.json() == other.json(), (one.text, other.text)
         assert (provider.exchanges - before, await read(client, one.json()["access_token"])) == (1, HTTPStatus.OK)
+        assert (await refresh(client, signed_in)).json() == one.json()
+        assert provider.exchanges - before == 1
+
+
+ROUNDS = 5
+
+
+@pytest.mark.parametrize("place", ["files", "Valkey"])
+async def test_refreshes_at_once_in_two_processes_end_no_session(place: str, provider: Provider, home: Path) -> None:
+    """The provider ends a sign-in whose refresh token is used twice."""
+    provider.rotates = itertools.count()
+    with ExitStack() as stack:
+        stores: dict[str, Any] = {}
+        if place == "Valkey":
+            url = stack.enter_context(valkey_server()).url
+            stores = {"shared_store": lambda secret: SharedSignIns(url, secret)}
+        async with shop(provider.settings(), **stores) as (one, _), shop(provider.settings(), **stores) as (other, _):
+            signed_in = await sign_in(one)
+            for _ in range(ROUNDS):
+                answers = await asyncio.gather(*(refresh(client, signed_in) for client in (one, other) * 2))
+                assert [answer.status_code for answer in answers] == [HTTPStatus.OK] * 4
+                assert len({answer.json()["refresh_token"] for answer in answers}) == 1
+                again = await refresh(other, signed_in)  # the first answer was lost
+                assert again.json() == answers[0].json()
+                signed_in |= again.json()
+                assert await read(one, signed_in["access_token"]) == HTTPStatus.OK
+    assert not provider.is_revoked
+
+
+async def test_a_repeated_refresh_is_for_its_client_and_for_a_moment(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_ins, "REPEAT_SECONDS", 0.5)
+    async with shop(provider.settings()) as (client, _):
+        signed_in = await sign_in(client)
+        assert (await refresh(client, signed_in)).status_code == HTTPStatus.OK
+        stranger = await refresh(client, signed_in | {"client_id": await client_id(client)})
+        assert (stranger.status_code, stranger.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_grant")
+        await asyncio.sleep(0.6)
         assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
+
+
+async def test_a_code_is_exchanged_once_in_all_processes(provider: Provider) -> None:
+    async with shop(provider.settings()) as (one, _), shop(provider.settings()) as (other, _):
+        form = await get_code(one)
+        answers = await asyncio.gather(*(client.post("/token", data=form) for client in (one, other) * 4))
+        assert sorted(answer.status_code for answer in answers) == [HTTPStatus.OK, *[HTTPStatus.UNAUTHORIZED] * 7]
+
+
+OPAQUE = {"access_token": "opaque"}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "claims", "reason"),
+    [
+        (OPAQUE, {}, "is not a JWT. Set QUILT_MCP_OIDC_TOKEN"),
+        ({}, {"aud": "another"}, "is for another audience"),
+        ({}, {"iss": "https://other.example"}, "names another issuer"),
+        ({}, {"exp": 1}, "has expired"),
+    ],
+)
+async def test_a_token_that_no_request_can_use_ends_the_sign_in_with_the_reason(
+    tokens: Any, claims: Any, reason: str, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.tokens, provider.claims = tokens, claims
+    async with shop(provider.settings(oidc_audience=AUDIENCE)) as (client, _):
+        answer = await come_back(client, await client_id(client))
+    assert answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert reason.replace("'", "&#x27;") in answer.text
+    assert reason in caplog.text
+
+
+async def test_opaque_tokens_work_with_the_id_token_or_by_introspection(provider: Provider) -> None:
+    provider.tokens = OPAQUE
+    provider.metadata = {"introspection_endpoint": f"{provider.url}/introspect"}
+    async with shop(provider.settings(oidc_token="introspection")) as (client, _):
+        assert await read(client, (await sign_in(client))["access_token"]) == HTTPStatus.OK
+    provider.claims = {"aud": "quilt"}  # an ID token is for the client
+    provider.tokens = {}
+    provider.tokens = OPAQUE | {"id_token": provider.token()["access_token"]}
+    async with shop(provider.settings(oidc_token="id")) as (client, _):
+        assert await read(client, (await sign_in(client))["access_token"]) == HTTPStatus.OK
+
+
+async def test_the_answer_of_another_provider_and_a_short_challenge_are_refused(provider: Provider) -> None:
+    async with shop(provider.settings()) as (client, _):
+        refused = await client.get("/auth/callback", params={"code": "c", "state": "s", "iss": "https://evil.example"})
+        assert refused.status_code == HTTPStatus.BAD_REQUEST
+        assert "not of the OpenID provider" in refused.text
+        asked = {"client_id": await client_id(client), "redirect_uri": CALLBACK, "response_type": "code", "state": "1"}
+        answer = await client.get("/authorize", params=asked | {"code_challenge": "a", "code_challenge_method": "S256"})
+        assert query_of(answer)["error"] == "invalid_request"
 
 
 @pytest.mark.soak

@@ -50,7 +50,7 @@ async def test_a_key_or_static_tokens_verify_tokens_as_a_value_or_in_a_file(mark
     value = SecretStr(place(TOKENS))
     stranger = {"Authorization": "Bearer another"}
     assert await statuses_of(HTTPSettings(static_tokens=value), ANN, stranger, {}) == [HTTPStatus.OK, 401, 401]
-    assert await statuses_of(HTTPSettings(static_tokens=value, required_scopes=("write",)), ANN) == [401]
+    assert await statuses_of(HTTPSettings(static_tokens=value, required_scopes=("write",)), ANN) == [403]
 
 
 async def test_a_token_is_valid_with_each_of_several_public_keys() -> None:
@@ -93,12 +93,18 @@ async def test_an_invalid_token_gets_401(client: httpx2.AsyncClient) -> None:
     for sent in (
         *({"Authorization": f"Bearer {one}"} for one in bad),
         {"Authorization": "bearer x.y.z"},
-        *(bearer(issuer="https://other.example.com"), bearer(audience="another-service"), bearer(scopes=["write"])),
+        *(bearer(issuer="https://other.example.com"), bearer(audience="another-service")),
         *(bearer(expires_in_seconds=-10), bearer(OTHER_KEYS)),
     ):
         for answer in (await client.post(**with_headers(READ_QUICK, sent)), await client.get("/none", headers=sent)):
             assert (answer.status_code, answer.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_token"), sent
             assert METADATA in answer.headers["www-authenticate"]
+    for scopes in (["write"], []):
+        answer = await client.post("/mcp", headers=bearer(scopes=scopes))
+        assert (answer.status_code, answer.json()["error"]) == (HTTPStatus.FORBIDDEN, "insufficient_scope")
+        assert 'scope="read"' in answer.headers["www-authenticate"]
+    expired = await client.get("/mcp", headers=bearer(scopes=["write"], expires_in_seconds=-10))
+    assert (expired.status_code, expired.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_token")
     for other in ("Basic YW5uOnBhc3N3b3Jk", good, f"Basic {good}", "Bearer"):
         answer = await client.get("/mcp", headers={"Authorization": other})
         assert (answer.status_code, answer.headers["www-authenticate"]) == (HTTPStatus.UNAUTHORIZED, CHALLENGE), other

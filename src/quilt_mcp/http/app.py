@@ -107,7 +107,7 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
     @mcp.custom_route("/health", ["GET"])
     async def health(request: Request) -> Response:
         """Return 200 as long as the process runs; with `?verbose` also the version, as /ready returns names."""
-        is_known = mcp.auth is None or request.user.is_authenticated or _is_from_here(request)
+        is_known = mcp.auth is None or request.user.is_authenticated
         shows_build = "verbose" in request.query_params and is_known
         build = {"version": find_version(), "commit": numbers.commit} if shows_build else {}
         return JSONResponse({"status": "alive"} | build, headers=NO_STORE)
@@ -128,17 +128,22 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
 
     @mcp.custom_route("/metrics", ["GET"])
     async def metrics(request: Request) -> Response:
-        if not _may_read_metrics(request, metrics_token):
+        if not _may_read_metrics(request, metrics_token, has_sign_in=mcp.auth is not None):
             return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
         return Response(numbers.exposition(), media_type=CONTENT_TYPE_LATEST, headers=NO_STORE)
 
 
-def _may_read_metrics(request: Request, token: SecretStr | None) -> bool:
+def _may_read_metrics(request: Request, token: SecretStr | None, *, has_sign_in: bool) -> bool:
+    """Return whether a request may read the metrics.
+
+    Without a sign-in, this machine may. With one, a proxy stands before the server, which can forward every request
+    from this machine, so a token is needed.
+    """
     if token:
         sent = request.headers.get("authorization", "")
         valid = [one.strip() for one in token.get_secret_value().splitlines()]
         return any(compare_digest(sent.encode(), f"Bearer {one}".encode()) for one in valid if one)
-    return _is_from_here(request)
+    return not has_sign_in and _is_from_here(request)
 
 
 def _is_from_here(request: Request) -> bool:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
-from fastmcp.server.auth import AccessToken, AuthProvider, RemoteAuthProvider, TokenVerifier
+from fastmcp.server.auth import AuthProvider, RemoteAuthProvider, TokenVerifier
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError
 
 from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
-    from quilt_mcp.http.openid import SignInStore
+    from quilt_mcp.http.sign_ins import SignInStore
 
 RESOURCES = {"http": "mcp", "sse": "sse"}
 """The path of the MCP endpoint, by transport."""
@@ -59,28 +59,20 @@ def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _:
         return _proxy_oidc(settings, str(settings.oidc_config_url), shared_store)
     if settings.static_tokens:
         tokens = _read_static_tokens(settings.static_tokens.get_secret_value())
-        return auth.StaticTokenVerifier(tokens, required_scopes=list(settings.required_scopes))
+        return _require_scopes([auth.StaticTokenVerifier(tokens)], settings)
     if settings.introspection_url:
-        return _advertise(_introspect(settings), settings.introspection_issuer, settings)
+        verifier = _require_scopes([_introspect(settings)], settings)
+        return _advertise(verifier, settings.introspection_issuer, settings)
     if settings.jwt_jwks_url or settings.jwt_public_key:
-        verifiers = _verify_jwt(settings)
-        verifier = verifiers[0] if len(verifiers) == 1 else AnyVerifier(verifiers)
+        verifier = _require_scopes(_verify_jwt(settings), settings)
         return _advertise(verifier, settings.jwt_issuer, settings)
     return None
 
 
-class AnyVerifier(TokenVerifier):
-    """Accepts a token that one of several verifiers accepts, which all require the same scopes."""
-
-    def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
-        super().__init__(required_scopes=verifiers[0].required_scopes)
-        self._verifiers = verifiers
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        for verifier in self._verifiers:
-            if found := await verifier.verify_token(token):
-                return found
-        return None
+def _require_scopes(verifiers: Sequence[TokenVerifier], settings: HTTPSettings) -> TokenVerifier:
+    module = import_module("quilt_mcp.http.tokens")  # it imports cryptography
+    verifier: TokenVerifier = module.AnyVerifier(verifiers, settings.required_scopes)
+    return verifier
 
 
 def check_audience(settings: HTTPSettings, transport: str) -> None:
@@ -111,7 +103,6 @@ def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
                 issuer=settings.jwt_issuer,
                 audience=settings.jwt_audience,
                 algorithm=settings.jwt_algorithm,
-                required_scopes=list(settings.required_scopes),
             )
             for key in keys
         ]
@@ -128,7 +119,6 @@ def _introspect(settings: HTTPSettings) -> TokenVerifier:
         audience=settings.introspection_audience,
         client_id=settings.introspection_client_id,
         client_secret=secret,
-        required_scopes=list(settings.required_scopes),
     )
     return verifier
 
@@ -160,14 +150,15 @@ class _Resource(RemoteAuthProvider):
 
 def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
     secret = _read_secret("QUILT_MCP_OIDC_CLIENT_SECRET", settings.oidc_client_secret)
-    stores = import_module("quilt_mcp.http.openid")  # it imports key_value
+    stores = import_module("quilt_mcp.http.sign_ins")  # it imports key_value
     store = shared_store(secret) or stores.LocalSignIns(f"{config_url} {settings.oidc_client_id}", secret)
     try:
-        proxy: AuthProvider = stores.OpenIDProxy(
+        proxy: AuthProvider = import_module("quilt_mcp.http.openid").OpenIDProxy(
             config_url=config_url,
             client_id=settings.oidc_client_id or "",
             client_secret=secret,
             store=store,
+            verified=settings.oidc_token or "access",
             audience=settings.oidc_audience,
             algorithm=settings.jwt_algorithm,
             base_url=str(settings.public_url),

@@ -486,6 +486,10 @@ class BodyTimeout(Layer):
             await refusal(scope, receive, send)
 
 
+FORMS_OF_SIGN_INS = {"/authorize", "/consent", "/register", "/revoke", "/token"}
+"""They get no messages, and have errors of their own (RFC 6749, 5.2; RFC 7591, 3.2.2)."""
+
+
 @dataclass(eq=False)
 class HandleMessage(Layer):
     """Refuses a message that cannot be read, remembers MCP Apps, and cancels the work for a client that leaves.
@@ -507,6 +511,9 @@ class HandleMessage(Layer):
         if first["type"] != "http.request" or first.get("more_body", False):  # the client has left
             return
         body: bytes = first.get("body", b"")
+        if scope["path"] in FORMS_OF_SIGN_INS:
+            await self._work(_WatchedRequest(first, receive, send), scope)
+            return
         if refusal := find_refusal(body):
             if not (self.is_sse and refusal.is_request and refusal.request_id is not None):
                 await _refuse(refusal.to_error())(scope, receive, send)

@@ -1,154 +1,57 @@
-"""Sign-ins through an OpenID provider: FastMCP's proxy, with 503 while the provider fails, and a store that forgets.
+"""Sign-ins through an OpenID provider: FastMCP's proxy, with 503 while the provider fails, and with one turn at a time.
 
-The stored values are encrypted, and have a limited time. FastMCP would keep a registered client forever, and anyone can
-register. Here, a client that is not used to sign in is forgotten after an hour.
+A code is exchanged once in all processes. A refresh token, of a client or of the provider, that is used again within a
+minute gets the same answer: providers end a sign-in whose refresh token is used twice.
 
 auth.py imports this module on first use, because it imports authlib.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import fastmcp
 import httpx2
-from anyio import to_thread
-from cryptography.fernet import Fernet
 from fastmcp.server.auth import OIDCProxy, TokenVerifier
-from fastmcp.server.auth.jwt_issuer import derive_jwt_key
 from fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client, OAuthError
 from fastmcp.server.auth.oidc_proxy import OIDCConfiguration
-from key_value.aio.errors import DeserializationError, KeyValueStoreError
-from key_value.aio.protocols import AsyncKeyValue
-from key_value.aio.stores.filetree import (
-    FileTreeStore,
-    FileTreeV1CollectionSanitizationStrategy,
-    FileTreeV1KeySanitizationStrategy,
+from mcp.server.auth.provider import (
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    RefreshToken,
+    TokenError,
 )
-from key_value.aio.wrappers.encryption import FernetEncryptionWrapper
-from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
-from mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
-from quilt_mcp.http.tokens import ANSWER_BYTES, StrictJWTVerifier
+from quilt_mcp.http.sign_ins import Answer, SignInStore
+from quilt_mcp.http.tokens import ANSWER_BYTES, AnyVerifier, IntrospectionVerifier, StrictJWTVerifier
 
 logger = logging.getLogger(__name__)
 
-CLIENTS = "mcp-oauth-proxy-clients"
-"""FastMCP's collection of registered clients. A test fails if it has another name."""
-UNUSED_SECONDS = 3600.0
-"""The time in seconds for which a new client stays registered until its first sign-in."""
-REGISTRATION_SECONDS = 365 * 86_400.0
-"""How long a client stays registered after it was last used to sign in."""
-SWEEP_SECONDS = 600.0
-
-
-class SignInStore(FernetEncryptionWrapper):
-    """A store of FastMCP's OpenID proxy: registered clients, sign-ins in progress, and their tokens.
-
-    The values are encrypted. That does not detect values that somebody else with access to the store copied or deleted.
-
-    Args:
-        store: where to keep them.
-        secret: to encrypt with. With another one, clients register again.
-    """
-
-    def __init__(self, store: AsyncKeyValue, secret: str) -> None:
-        super().__init__(
-            _ForgetUnusedClients(store, min_ttl=0, max_ttl=REGISTRATION_SECONDS, missing_ttl=REGISTRATION_SECONDS),
-            fernet=Fernet(derive_jwt_key(high_entropy_material=secret, salt="quilt-mcp sign-ins")),
-            raise_on_decryption_error=False,
-        )
-
-    async def keep_client(self, client_id: str) -> None:
-        if found := await self.get(client_id, collection=CLIENTS):
-            await self.put(client_id, found, collection=CLIENTS, ttl=REGISTRATION_SECONDS)
-
-
-class LocalSignIns(SignInStore):
-    """A store in files of this machine. Processes with the same `name`, of a provider and a client at it, share it."""
-
-    def __init__(self, name: str, secret: str) -> None:
-        self._directory = fastmcp.settings.home / "oauth-proxy" / hashlib.sha256(name.encode()).hexdigest()[:12]
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._sweep_at = 0.0
-        store = FileTreeStore(
-            data_directory=self._directory,
-            key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(self._directory),
-            collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(self._directory),
-        )
-        super().__init__(store, secret)
-
-    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
-        """Return a value; None also if its file is damaged, as if it had another secret."""
-        with _noting_failing_files():
-            try:
-                return await super().get(key, collection=collection)
-            except (DeserializationError, UnicodeDecodeError):
-                return None
-
-    async def put(
-        self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
-    ) -> None:
-        """Store a value, and now and then delete the files of values that have expired."""
-        if time.monotonic() >= self._sweep_at:
-            self._sweep_at = time.monotonic() + SWEEP_SECONDS
-            await to_thread.run_sync(delete_expired, self._directory)
-        with _noting_failing_files():
-            await super().put(key, value, collection=collection, ttl=ttl)
-
-
-@contextmanager
-def _noting_failing_files() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, SystemError, KeyValueStoreError) as error:  # the library raises a SystemError for a full disk
-        logger.error("the sign-ins cannot be read or stored: %s", error)  # noqa: TRY400 - the message is the reason
-        note_sign_in_failure()
-        raise SignInStoreError("The files of the sign-ins cannot be used.") from None
-
-
-def delete_expired(directory: Path) -> None:
-    """Delete the files of values that have expired. The library only stops to return them."""
-    now = datetime.now(UTC)
-    for path in directory.rglob("*.json"):
-        try:
-            expires_at = json.loads(path.read_bytes()).get("expires_at")
-            if expires_at and datetime.fromisoformat(expires_at) < now:
-                path.unlink()
-        except (OSError, ValueError):  # another process has deleted it, or is writing it
-            continue
-
-
-class _ForgetUnusedClients(TTLClampWrapper):
-    async def put(
-        self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
-    ) -> None:
-        if collection == CLIENTS and ttl is None:
-            ttl = UNUSED_SECONDS
-        await super().put(key, value, collection=collection, ttl=ttl)
-
-
 PROVIDER_SECONDS = 10.0
-STORED_SECONDS = 0.5
-"""How long a process may take to store the tokens that it has renewed."""
+CODE_SECONDS = 600.0
+"""How long a code stays used. FastMCP's are valid for five minutes."""
+CHALLENGE = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
+"""The form of a `code_challenge` (RFC 7636, 4.2)."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
 CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
 """Scopes that clients ask for, some of them always. They have no effect."""
+
+
+VerifiedToken = Literal["access", "id", "introspection"]
 
 
 class OpenIDProxy(OIDCProxy):
@@ -156,18 +59,24 @@ class OpenIDProxy(OIDCProxy):
 
     Args:
         client_secret: of this server at the provider. It also signs this server's own tokens.
+        verified: what of the provider's tokens is verified: the access token as a JWT, the ID token, or the access
+            token by introspection.
         options: as for FastMCP's proxy.
     """
 
-    def __init__(self, *, store: SignInStore, client_id: str, client_secret: str, **options: Any) -> None:
+    def __init__(
+        self, *, store: SignInStore, client_id: str, client_secret: str, verified: VerifiedToken, **options: Any
+    ) -> None:
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
-        self._renewals: dict[str, asyncio.Task[OAuthToken]] = {}
+        self._verified = verified
+        self._renewals: dict[str, asyncio.Task[Answer]] = {}
         required = options["required_scopes"]
         super().__init__(
             client_id=client_id,
             client_secret=client_secret,
             client_storage=store,
+            verify_id_token=verified == "id",
             valid_scopes=list(dict.fromkeys([*required, *CLIENT_SCOPES])),
             # without `openid`, a provider does not have to answer (OpenID Connect Core 1.0, 3.1.2.1)
             extra_authorize_params={"scope": " ".join(dict.fromkeys(["openid", *required]))},
@@ -198,14 +107,27 @@ class OpenIDProxy(OIDCProxy):
         required_scopes: list[str] | None = None,
         timeout_seconds: int | None = None,  # noqa: ARG002 - of FastMCP
     ) -> TokenVerifier:
-        self._verifier = StrictJWTVerifier(
-            jwks_uri=str(self.oidc_config.jwks_uri),
-            issuer=str(self.oidc_config.issuer),
-            algorithm=algorithm,
-            audience=audience,
-            required_scopes=required_scopes,
-        )
-        return self._verifier
+        scopes = required_scopes or []
+        if self._verified == "introspection":
+            endpoint = self.oidc_config.introspection_endpoint
+            if endpoint is None:
+                raise ValueError("the provider's metadata name no introspection_endpoint")
+            client_id, secret = self._credentials
+            self._verifier: StrictJWTVerifier | IntrospectionVerifier = IntrospectionVerifier(
+                issuer=str(self.oidc_config.issuer),
+                introspection_url=str(endpoint),
+                client_id=client_id,
+                client_secret=secret,
+                audience=audience,
+            )
+        else:
+            self._verifier = StrictJWTVerifier(
+                jwks_uri=str(self.oidc_config.jwks_uri),
+                issuer=str(self.oidc_config.issuer),
+                algorithm=algorithm,
+                audience=audience,
+            )
+        return AnyVerifier([self._verifier], scopes)
 
     def get_routes(self, mcp_path: str | None = None) -> list[Route]:
         """Return the routes, also the one where clients look for the metadata of an issuer with a path (RFC 8414)."""
@@ -216,53 +138,146 @@ class OpenIDProxy(OIDCProxy):
     async def check_issuer(self) -> None:
         await self._verifier.check_issuer()
 
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        """Start a sign-in.
+
+        Raises:
+            AuthorizeError: the challenge is none.
+        """
+        if not CHALLENGE.fullmatch(params.code_challenge):
+            raise AuthorizeError("invalid_request", "code_challenge must have 43 to 128 characters (RFC 7636, 4.2)")
+        return await super().authorize(client, params)
+
+    async def _handle_idp_callback(self, request: Request) -> HTMLResponse | RedirectResponse:
+        """Take the answer of the provider, if it is its own: it can name itself (RFC 9207)."""
+        named = request.query_params.get("iss")
+        if named is not None and named != str(self.oidc_config.issuer):
+            logger.warning("the answer of the OpenID provider names another issuer than its metadata")
+            return HTMLResponse("This answer is not of the OpenID provider of this server.", HTTPStatus.BAD_REQUEST)
+        return await super()._handle_idp_callback(request)
+
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        token = await super().exchange_authorization_code(client, authorization_code)
+        """Exchange a code, once in all processes."""
+        name = f"code:{authorization_code.code}"
+        if not await self.sign_ins.claim(name, CODE_SECONDS):
+            raise TokenError("invalid_grant", "The authorization code was used.")
+        try:
+            token = await super().exchange_authorization_code(client, authorization_code)
+        except SignInStoreError:  # it is not used yet
+            await self.sign_ins.release(name)
+            raise
         await self.sign_ins.keep_client(str(client.client_id))
         return token
+
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+        """Return what is known about a refresh token, also about one that was used a moment ago."""
+        answer = await self.sign_ins.find_answer(_name_refresh(refresh_token))
+        if answer is None:
+            return await super().load_refresh_token(client, refresh_token)
+        if answer["client_id"] != client.client_id:
+            return None
+        scopes = (answer["token"].get("scope") or "").split()
+        return RefreshToken(token=refresh_token, client_id=answer["client_id"], scopes=scopes)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        """Renew a sign-in, once for concurrent requests: providers end it if their refresh token is used twice."""
+        """Renew a sign-in. Requests with the same token get the same answer for a minute, in all processes."""
+
+        async def renew() -> Answer:
+            token = await super(OpenIDProxy, self).exchange_refresh_token(client, refresh_token, scopes)
+            await self.sign_ins.keep_client(str(client.client_id))
+            return {"client_id": client.client_id, "token": token.model_dump(mode="json")}
+
         key = refresh_token.token
-        if key not in self._renewals:
-            self._renewals[key] = asyncio.create_task(super().exchange_refresh_token(client, refresh_token, scopes))
-            self._renewals[key].add_done_callback(lambda _: self._renewals.pop(key))
-        token = await asyncio.shield(self._renewals[key])
-        await self.sign_ins.keep_client(str(client.client_id))
-        return token
+        if key not in self._renewals:  # in a task of its own: another request can wait for it when this one ends
+            renewing = asyncio.create_task(self.sign_ins.answer_once(_name_refresh(key), renew))
+            self._renewals[key] = renewing
+            renewing.add_done_callback(lambda _: self._renewals.pop(key))
+        answer = await asyncio.shield(self._renewals[key])
+        return OAuthToken.model_validate(answer["token"])
+
+    async def revoke_token(self, token: Any) -> None:
+        """Revoke a token, and the answer that it got a moment ago."""
+        await self.sign_ins.forget_answer(_name_refresh(token.token))
+        await super().revoke_token(token)
 
     def _prepare_scopes_for_upstream_refresh(self, _: list[str]) -> list[str]:
         """Return no scopes, so that the provider keeps those of the sign-in. The client's mean nothing there."""
         return []
 
     def _create_upstream_oauth_client(self) -> AsyncOAuth2Client:
-        return _ProviderClient(*self._credentials, timeout=PROVIDER_SECONDS)
+        return _ProviderClient(
+            *self._credentials, sign_ins=self.sign_ins, check=self._check_tokens, timeout=PROVIDER_SECONDS
+        )
+
+    async def _check_tokens(self, tokens: Answer) -> None:
+        """Check that requests with the provider's tokens will be accepted, before a client gets a code.
+
+        Raises:
+            UnusableTokens: they will not.
+        """
+        name = "id_token" if self._verified == "id" else "access_token"
+        token = tokens.get(name)
+        problem = await self._verifier.find_problem(token) if isinstance(token, str) else "is missing"
+        if problem:
+            logger.warning("the %s of the OpenID provider cannot be used: it %s", name, problem)
+            raise UnusableTokens(f"the {name} of the provider {problem}. Ask the operator of this server.")
+
+
+class UnusableTokens(Exception):
+    """The tokens of the provider are none that this server accepts. The message contains no part of them."""
+
+
+def _name_refresh(token: str) -> str:
+    return f"refresh:{token}"
 
 
 class _ProviderClient(AsyncOAuth2Client):
-    """Lets requests get 503 if the provider says nothing about the sign-in. FastMCP would refuse them for good."""
+    """Lets requests get 503 if the provider says nothing about the sign-in. FastMCP would refuse them for good.
 
-    def __init__(self, client_id: str, client_secret: str, **options: Any) -> None:
+    A refresh token of the provider is used once, in all processes: the others get the same answer for a minute.
+
+    Args:
+        check: checks the tokens of a sign-in.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str,
+        *,
+        sign_ins: SignInStore,
+        check: Callable[[Answer], Awaitable[None]],
+        **options: Any,
+    ) -> None:
         super().__init__(client_id, client_secret, **options)
         self._client.event_hooks = {"response": [_check_answer]}
+        self._sign_ins, self._check = sign_ins, check
 
     async def fetch_token(
         self, url: str, *, grant_type: str = "authorization_code", **params: object
     ) -> dict[str, object]:
         with _noting_failures():
-            return await super().fetch_token(url, grant_type=grant_type, **params)
+            tokens = await super().fetch_token(url, grant_type=grant_type, **params)
+        await self._check(tokens)
+        return tokens
 
     async def refresh_token(self, url: str, *, refresh_token: str | None = None, **params: object) -> dict[str, object]:
-        try:
+        async def renew() -> Answer:
             with _noting_failures():
-                return await super().refresh_token(url, refresh_token=refresh_token, **params)
+                found = await super(_ProviderClient, self).refresh_token(url, refresh_token=refresh_token, **params)
+            return dict(found)
+
+        def is_final(tokens: Answer) -> bool:
+            # one that can be used again has another answer each time
+            return tokens.get("refresh_token") not in {None, refresh_token}
+
+        try:
+            return await self._sign_ins.answer_once(f"provider:{refresh_token}", renew, is_final)
         except OAuthError as error:
-            # another process may have used it just now: FastMCP then looks for what that one stores
-            await asyncio.sleep(STORED_SECONDS)
             # FastMCP has an answer only for this error, and a traceback for others, such as interaction_required
             raise OAuthError("invalid_grant", error.description) from error
 

@@ -12,13 +12,14 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.openid import SignInStore
 from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
+from quilt_mcp.http.sign_ins import SignInStore, hash_secret
 
 STATE_SECONDS = 0.5
 CONNECTIONS = 32
 QUEUE_SECONDS = 10.0
 """How long a request waits for a connection. Many requests at once are not a failure of the shared state."""
+CLAIM = "quilt-mcp:claimed:"
 _REDIS_SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 
 
@@ -66,6 +67,12 @@ class SharedSignIns(SignInStore):
         self._client = _ReportingRedis(connection_pool=pool)
         self._client.failed = failed
         super().__init__(PrefixCollectionsWrapper(RedisStore(client=self._client), prefix="quilt-mcp"), secret)
+
+    async def claim(self, name: str, seconds: float) -> bool:
+        return bool(await self._client.set(CLAIM + hash_secret(name), "", nx=True, px=round(seconds * 1000)))
+
+    async def release(self, name: str) -> None:
+        await self._client.delete(CLAIM + hash_secret(name))
 
     async def check(self) -> None:
         """Check that the shared state responds.

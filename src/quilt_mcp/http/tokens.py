@@ -7,12 +7,13 @@ Sources: RFC 7519 (the claims `exp`, `nbf`, `iat`), RFC 9068 and RFC 8725 (the h
 """
 
 import asyncio
+import base64
 import hashlib
 import json
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import Context
 from http import HTTPStatus
 from typing import Any, TypeGuard
@@ -38,6 +39,17 @@ ACCESS_TOKEN_TYPES = {"", "JWT", "AT+JWT"}
 MAX_STALE_SECONDS = 86_400
 FETCH_SECONDS = 10.0
 REFRESH_SECONDS = 5.0
+MAX_TIME = 1e15
+"""In seconds. NaN, infinity and numbers of 400 digits are no times."""
+UNKNOWN_SECONDS = 60.0
+"""How long a key that the issuer does not have stays unknown."""
+UNKNOWN_KEYS, MAX_KEY_ID = 10_000, 200
+LOGGED_REASONS, LOGGED_SECONDS = 100, 60.0
+"""A reason for a refusal is logged once in this time."""
+NO_JWT = (
+    "is not a JWT. Set QUILT_MCP_OIDC_TOKEN to id or to introspection; or, if the provider issues JWTs for an audience "
+    "alone, set QUILT_MCP_OIDC_AUDIENCE"
+)
 
 
 logger = logging.getLogger(__name__)
@@ -57,7 +69,10 @@ class StrictJWTVerifier(JWTVerifier):
 
     If the issuer does not publish its keys at the moment, the last ones are used for a day. A token with another key
     cannot be verified then, and neither just after another unknown key, because the issuer is not asked again yet: the
-    request gets 503 instead of 401, because clients discard a token after 401.
+    request gets 503 instead of 401, because clients discard a token after 401. A key that the issuer did not have when
+    it was asked is unknown for a minute, so that tokens of a retired key get 401.
+
+    Scopes are not checked here: a token without a required one is valid, and gets 403.
 
     Args:
         jwks_uri: where the issuer publishes its keys; None with a public key.
@@ -68,23 +83,59 @@ class StrictJWTVerifier(JWTVerifier):
 
     def __init__(self, *, jwks_uri: str | None, refresh_seconds: float = REFRESH_SECONDS, **options: Any) -> None:
         self._published = PublishedKeys(refresh_seconds) if jwks_uri else None
+        self._logged: TTLCache[str, bool] = TTLCache(LOGGED_REASONS, LOGGED_SECONDS)
         super().__init__(
             jwks_uri=jwks_uri, http_client=self._published, jwks_refresh_interval=refresh_seconds, **options
         )
 
     async def load_access_token(self, token: str) -> AccessToken | None:
+        found = await self._load(token)
+        if found is None and (problem := self._explain(token)) not in self._logged:
+            self._logged[problem] = True
+            logger.info("a token was refused: it %s", problem)
+        return found
+
+    async def find_problem(self, token: str) -> str | None:
+        """Return why a token is not accepted, in words that follow "the token"; None if it is."""
+        return None if await self._load(token) else self._explain(token)
+
+    async def _load(self, token: str) -> AccessToken | None:
         try:
             header: object = decode_jwt_header(token)
-            if not isinstance(header, dict):
+            if not isinstance(header, dict) or header.get("crit") == []:  # RFC 7515, 4.1.11
                 return None
             before = self._published.fetches if self._published else 0
             found = await super().load_access_token(token)
             is_valid = found is not None and _is_access_token(header) and _is_current(found.claims)
         except (ValueError, RecursionError, OverflowError):  # no JSON, deeply nested JSON, an `exp` of 400 digits
             return None
-        if found is None and self._published is not None and self._published.may_lack(header.get("kid"), before):
+        is_open = found is None and not _has_expired(_read_claims(token))
+        if is_open and self._published is not None and self._published.may_lack(header.get("kid"), before):
             note_sign_in_failure()
         return found if is_valid else None
+
+    def _explain(self, token: str) -> str:
+        """Return why a token is refused, as far as it says that itself."""
+        try:
+            header: object = decode_jwt_header(token)
+        except (ValueError, RecursionError):
+            return NO_JWT
+        claims = _read_claims(token)
+        if claims is None or not isinstance(header, dict):
+            return NO_JWT
+        audiences = self.audience if isinstance(self.audience, list) else [self.audience]
+        named = claims.get("aud")
+        reasons = {
+            "has another algorithm than QUILT_MCP_JWT_ALGORITHM": header.get("alg") != self.algorithm,
+            "is no access token by its header (typ)": not _is_access_token(header),
+            "has expired (exp)": _has_expired(claims),
+            "has no expiry (exp), or is not valid yet (nbf, iat)": not _is_current(claims),
+            "names another issuer (iss)": self.issuer is not None and claims.get("iss") != self.issuer,
+            "is for another audience (aud), perhaps one with another slash at its end": self.audience is not None
+            and not {*map(str, named if isinstance(named, list) else [named])} & {*map(str, audiences)},
+        }
+        found = next((reason for reason, holds in reasons.items() if holds), None)
+        return found or "has a signature or a key (kid) that the keys of the issuer do not verify"
 
     async def check_issuer(self) -> None:
         """Check that there are keys to verify tokens with. The issuer is asked only if there are none.
@@ -118,6 +169,8 @@ class PublishedKeys(httpx2.AsyncClient):
         self._max_stale_seconds = max_stale_seconds
         self._good: tuple[float, httpx2.Response] | None = None  # with its time on the monotonic clock
         self._failed_at: float | None = None
+        # by key id: how often the issuer had been asked when a token with this unknown key arrived
+        self._missing: TTLCache[str, int] = TTLCache(UNKNOWN_KEYS, UNKNOWN_SECONDS)
         self.fetches = 0  # how often the issuer was asked
 
     @property
@@ -150,8 +203,11 @@ class PublishedKeys(httpx2.AsyncClient):
     def may_lack(self, key_id: object, before: int) -> bool:
         """Return whether the issuer may have published this key: it fails, or was not asked after `before` fetches."""
         keys = self._good[1].json()["keys"] if self._good else []
-        is_old = self._failed_at is not None or (isinstance(key_id, str) and self.fetches == before)
-        return is_old and all(one.get("kid") != key_id for one in keys)
+        if any(one.get("kid") == key_id for one in keys):
+            return False
+        if self._failed_at is not None or not isinstance(key_id, str):
+            return self._failed_at is not None
+        return self.fetches == self._missing.setdefault(key_id[:MAX_KEY_ID], before)
 
     def _note_failure(self, error: Exception) -> None:
         if self._failed_at is None:
@@ -193,8 +249,25 @@ def _is_current(claims: Mapping[str, object]) -> bool:
     return _is_time(claims.get("exp")) and all(_is_time(start) and start <= latest for start in starts)
 
 
+def _read_claims(token: str) -> Mapping[str, object] | None:
+    """Return the claims of a JWT, which nobody has verified; None if it is none."""
+    parts = token.split(".")
+    if len(parts) != 3:  # noqa: PLR2004 - of a JWT
+        return None
+    try:
+        claims: object = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    return claims if isinstance(claims, dict) else None
+
+
+def _has_expired(claims: Mapping[str, object] | None) -> bool:
+    end = (claims or {}).get("exp")
+    return _is_time(end) and end < time.time()
+
+
 def _is_time(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MAX_TIME < value < MAX_TIME
 
 
 CACHE_SECONDS = 10
@@ -224,7 +297,7 @@ class IntrospectionVerifier(TokenVerifier):
     Args:
         issuer: who issues the tokens. Answers need not name it; callers are distinguished by it.
         client_id, client_secret: of this server at the issuer.
-        audience, required_scopes: that the tokens must have.
+        audience: that the tokens must have; None if it is enough that they were issued to `client_id`.
         queue_seconds: how long a question waits for others.
     """
 
@@ -235,17 +308,16 @@ class IntrospectionVerifier(TokenVerifier):
         introspection_url: str,
         client_id: str,
         client_secret: str,
-        audience: str,
-        required_scopes: list[str],
+        audience: str | None,
         cached_tokens: int = CACHED_TOKENS,
         cache_seconds: float = CACHE_SECONDS,
         questions: int = QUESTIONS,
         queue_seconds: float = QUEUE_SECONDS,
         answer_seconds: float = INTROSPECTION_SECONDS,
     ) -> None:
-        super().__init__(required_scopes=required_scopes)
+        super().__init__()
         self._issuer = issuer
-        self._audience = audience
+        self._audience, self._client_id = audience, client_id
         self._endpoint = _Endpoint(introspection_url, client_id, client_secret, seconds=answer_seconds)
         # apart, so that invalid tokens displace no valid ones; the keys are hashes
         self._accepted: TTLCache[bytes, AccessToken] = TTLCache(cached_tokens, cache_seconds)
@@ -268,6 +340,12 @@ class IntrospectionVerifier(TokenVerifier):
         except NoAnswer:
             note_sign_in_failure()
             return None
+
+    async def find_problem(self, token: str) -> str | None:
+        """Return why a token is not accepted, in words that follow "the token"; None if it is."""
+        if await self.verify_token(token):
+            return None
+        return "is not active by the introspection endpoint, or was issued for something else"
 
     async def check_issuer(self) -> None:
         """Check that the issuer responds. It is asked about a token that does not exist, if it is not known to respond.
@@ -304,8 +382,7 @@ class IntrospectionVerifier(TokenVerifier):
         is_accepted = (
             answer.active
             and answer.iss in {None, self._issuer}
-            and self._audience in ([answer.aud] if isinstance(answer.aud, str) else answer.aud or [])
-            and set(self.required_scopes) <= set(scopes)
+            and self._is_for_us(answer)
             and (answer.exp is None or answer.exp > time.time())
             and (answer.nbf is None or answer.nbf <= time.time() + LEEWAY_SECONDS)
         )
@@ -320,6 +397,11 @@ class IntrospectionVerifier(TokenVerifier):
             subject=answer.sub,
             claims=claims | {"iss": self._issuer},  # an answer need not name it
         )
+
+    def _is_for_us(self, answer: "_Answer") -> bool:
+        if self._audience is None:
+            return answer.client_id == self._client_id
+        return self._audience in ([answer.aud] if isinstance(answer.aud, str) else answer.aud or [])
 
 
 class _Endpoint:
@@ -411,3 +493,26 @@ def _check_answer(content: bytes) -> None:
         raise NoAnswer("no JSON") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
         raise NoAnswer("`active` is not a boolean")
+
+
+class AnyVerifier(TokenVerifier):
+    """Accepts a token that one of several verifiers accepts. They do not check scopes.
+
+    A valid token without a required scope is accepted here: then the request gets 403 and `insufficient_scope`
+    (RFC 6750, 3.1), so that the client asks for the scope instead of discarding its token.
+
+    Attributes:
+        check_issuer: checks that the issuer of tokens responds; None if none is asked.
+    """
+
+    def __init__(self, verifiers: Sequence[TokenVerifier], required_scopes: Sequence[str]) -> None:
+        super().__init__(required_scopes=list(required_scopes))
+        self._verifiers = verifiers
+        asking = [one for one in verifiers if isinstance(one, StrictJWTVerifier | IntrospectionVerifier)]
+        self.check_issuer = asking[0].check_issuer if asking else None
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        for verifier in self._verifiers:
+            if found := await verifier.verify_token(token):
+                return found
+        return None
