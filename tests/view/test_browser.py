@@ -144,11 +144,17 @@ async def violations(shown: Shown) -> list[tuple[str, str]]:
     return [(one["id"], one["nodes"][0]["html"][:160]) for one in results.response["violations"]]
 
 
+ADDRESSES = [*read_addresses(), *FILES.values(), LIVER, f"{LIVER}/contents", f"{LIVER}/changes"]
+PARTS = 4
+"""Of all addresses: a part is checked within the time of a test, on a busy machine too."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("theme", "width"), [("light", 320), ("dark", 1200)])
-async def test_every_address_of_the_demo_is_accessible(theme: str, width: int, host: Host) -> None:
+async def test_every_address_of_the_demo_is_accessible(theme: str, width: int, part: int, host: Host) -> None:
     wrong = []
     async with host.showing(uri="config://server", width=width, theme=theme) as shown:
-        for uri in (*read_addresses(), *FILES.values(), LIVER, f"{LIVER}/contents", f"{LIVER}/changes"):
+        for uri in ADDRESSES[part::PARTS]:
             await shown.frame.evaluate("body => show(body)", await read(host.ask, uri))
             await shown.frame.evaluate(OPEN_ALL)
             wrong += [(uri, *one) for one in await violations(shown)]
@@ -163,7 +169,7 @@ async def test_every_address_of_the_demo_fits_at_twice_the_size(width: int, host
     """A window of 640, 800 or 1,200 pixels at 200 % has half as many for the page."""
     wrong = []
     async with host.showing(uri="config://server", width=width, scale=2) as shown:
-        for uri in (*read_addresses(), *FILES.values(), LIVER, f"{LIVER}/contents", f"{LIVER}/changes"):
+        for uri in ADDRESSES:
             await shown.frame.evaluate("body => show(body)", await read(host.ask, uri))
             await shown.frame.evaluate(OPEN_ALL)
             if await shown.overflow() > 0:

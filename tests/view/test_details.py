@@ -232,6 +232,19 @@ async def test_a_host_that_answers_twice_changes_nothing(host: Host) -> None:
         assert shown.noises == []
 
 
+async def test_a_host_that_sends_the_result_twice_does_not_disturb(host: Host) -> None:
+    async with host.showing(uri="admin://users") as shown:
+        await shown.frame.get_by_role("link", name="All resources").click()
+        await shown.page.evaluate("() => post({ method: 'ui/notifications/tool-result', params: setup.result })")
+        await shown.wait_for_title("Available Resources")
+        await shown.page.evaluate("() => post({ method: 'ui/notifications/tool-result', params: setup.result })")
+        await shown.frame.get_by_role("link", name="Back").click()
+        assert await shown.title() == "Admin Users"
+        await shown.show({"success": True, "uri": "x://y", "resource_name": "Other", "data": {"rows": [{"name": "a"}]}})
+        assert await shown.title() == "Other"
+        assert shown.noises == []
+
+
 async def test_a_host_that_denies_a_display_mode_is_taken_at_its_word(host: Host) -> None:
     async with host.showing(uri="admin://users") as shown:
         await shown.page.evaluate("() => { answers['ui/request-display-mode'] = () => ({ mode: 'inline' }); }")
