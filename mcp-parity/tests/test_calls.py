@@ -80,6 +80,7 @@ def test_a_call_has_a_golden_in_each_world_where_it_differs(called: Project) -> 
     assert "golden/calls/plot--away.json" not in called.files
 
 
+@pytest.mark.soak
 def test_what_changes_between_two_calls_is_declared(called: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULT", "searches with a clock")
     for run in (called.run, called.update):

@@ -141,7 +141,7 @@ def test_an_answer_with_another_id_is_named(
     assert (status, "'an answer with an id that no request has: " in text) == (1, True), text
 
 
-@pytest.mark.parametrize("fault", ["hangs at its start", "hangs when it reads"])
+@pytest.mark.parametrize("fault", [pytest.param("hangs at its start", marks=pytest.mark.soak), "hangs when it reads"])
 def test_the_check_of_a_server_that_hangs_ends(
     fault: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +330,7 @@ def test_a_path_with_blanks_is_one_command(tmp_path: Path, capsysbinary: pytest.
     assert status == 0, text
 
 
+@pytest.mark.soak
 def test_the_first_answer_may_take_longer_than_the_others(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +383,7 @@ def test_tools_that_only_read_and_need_no_argument_are_called(
     assert "buy" not in text
 
 
+@pytest.mark.soak
 def test_a_tool_that_takes_long_is_a_warning(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,10 @@ def test_a_change_is_found_without_goldens(fault: str, repository: Repository, t
     assert [*(repository.root / ".git/worktrees").glob("*")] == []
 
 
-@pytest.mark.parametrize("fault", ["", "has a clock", "searches with a clock", "plots with a clock"])
+RARE = [pytest.param(f"{verb} with a clock", marks=pytest.mark.soak) for verb in ("searches", "plots")]
+
+
+@pytest.mark.parametrize("fault", ["", "has a clock", *RARE])
 def test_what_differs_from_read_to_read_is_not_reported(fault: str, repository: Repository) -> None:
     repository.files["server.py"] = write(fault)
     repository.commit("second")

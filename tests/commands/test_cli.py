@@ -17,7 +17,7 @@ from quilt_mcp.app.settings import Group, SettingsGroup
 from quilt_mcp.commands.cli import complete_demo, list_commands, main
 from quilt_mcp.commands.demo import PEOPLE
 from quilt_mcp.commands.install import executable
-from quilt_mcp.console.parser import World
+from quilt_mcp.console.worlds import World
 from quilt_mcp.demo import world as demo
 from quilt_mcp.server import create_server
 from tests.support.toys import toy

@@ -47,9 +47,9 @@ def test_the_only_fix_for_a_signed_out_user_is_to_sign_in_and_without_a_catalog_
         quilt3.util.CONFIG_PATH.unlink()
         without_catalog = run_doctor(capsys, ok=False)
     assert failed(checks) == {"sign-in"}
-    assert "quilt3 login" in str(checks["sign-in"]["fix"])
+    assert "`quilt-mcp login`" in str(checks["sign-in"]["fix"])
     assert failed(without_catalog) == {"catalog"}
-    assert "quilt3 config" in str(without_catalog["catalog"]["fix"])
+    assert "`quilt-mcp login https://<your catalog>`" in str(without_catalog["catalog"]["fix"])
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_each_check_is_one_line_with_its_fix_below(capsys: pytest.CaptureFixture
     assert main(["doctor", "--demo", "signed_out"]) == 1
     lines = capsys.readouterr().out.splitlines()
     [place] = [place for place, line in enumerate(lines) if line.startswith("failed   sign-in ")]
-    assert lines[place + 1].lstrip().startswith("-> Run `quilt3 login`")
-    assert lines[-1] == "Some checks failed."
+    assert lines[place + 1].lstrip().startswith("-> Run `quilt-mcp login`")
+    assert lines[-2:] == ["Some checks failed.", "Next: quilt-mcp login"]
     assert main(["doctor", "--demo"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "No problems found."
+    assert capsys.readouterr().out.splitlines()[-2:] == ["No problems found.", "Next: quilt-mcp install"]
 
 
 CANARY = "zq-canary-8f3a"

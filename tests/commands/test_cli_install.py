@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.client_config import CLIENTS
+from quilt_mcp.commands.clients import CLIENTS
 from quilt_mcp.commands.install import executable
 from tests.support.client_home import home, started
 
@@ -77,9 +77,9 @@ def test_a_missing_file_is_created_and_removed(client: str, home: Path, capsys: 
 
 def test_zed_has_another_directory_on_macos(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "elsewhere"))
-    assert CLIENTS["zed"].find_file() == home / "elsewhere" / "zed" / "settings.json"
+    assert CLIENTS["zed"].find_files() == [home / "elsewhere" / "zed" / "settings.json"]
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert CLIENTS["zed"].find_file() == home / ".config" / "zed" / "settings.json"
+    assert CLIENTS["zed"].find_files() == [home / ".config" / "zed" / "settings.json"]
 
 
 def test_the_change_is_shown_before_it_is_written(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def check_refusal(path: Path, words: str, capsys: pytest.CaptureFixture[str], *,
 
 
 TEXTS: dict[str | bytes, str] = {
-    "{ // no JSON\n}": "it is not valid JSON (Expecting property name enclosed in double quotes: line 1 column 3",
+    "{ # no JSON\n}": "it is not valid JSON (Expecting property name enclosed in double quotes: line 1 column 3",
     '{"a": 1,}': "it is not valid JSON (",
     '{\n  "a": [1 2]\n}': "it is not valid JSON (Expecting ',' delimiter: line 2 column 11",
     '{"a": NaN}': "it is not valid JSON (NaN is not a JSON value",

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.client_config import CLIENTS, ClientName
+from quilt_mcp.commands.clients import CLIENTS, ClientName
 from quilt_mcp.commands.install import executable
 from tests.support.client_home import home, started
 
@@ -70,7 +70,7 @@ TEXTS: dict[str, tuple[ClientName, str, str]] = {
 
 
 def locate(client: ClientName) -> Path:
-    path = CLIENTS[client].find_file()
+    path = CLIENTS[client].find_files()[0]
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 

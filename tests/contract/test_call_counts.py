@@ -31,9 +31,9 @@ PROBES = {
 CALLS: dict[str, dict[str, int]] = {
     "auth://status": {"stack:me": 1},
     "auth://catalog/info": {"stack:/config.json": 1},
-    "athena://databases": {"glue:GetDatabases": 1, **OPENING},
+    "athena://databases": {"glue:GetDatabases": 1, "athena:ListDataCatalogs": 1, **OPENING},
     "athena://databases/{database}/tables{?cursor,limit}": {"glue:GetTables": 1, **OPENING},
-    "athena://databases/{database}/tables/{table}": {"glue:GetTable": 1, **OPENING},
+    "athena://databases/{database}/tables/{table}{?cursor,limit}": {"glue:GetTable": 1, **OPENING},
     "athena://workgroups": {
         "athena:ListWorkGroups": 1,
         "athena:GetWorkGroup": WORKGROUPS,
@@ -56,6 +56,7 @@ CALLS: dict[str, dict[str, int]] = {
     },
     "admin://users": {"stack:usersList": 1},
     "admin://roles": {"stack:rolesList": 1},
+    "admin://api-keys": {"stack:apiKeysList": 1},
     "admin://config/sso": {"stack:ssoConfigGet": 1},
     "admin://config/tabulator": {"stack:tabulatorGetOpenQuery": 1},
     "permissions://discover": PROBES,

@@ -20,7 +20,7 @@ FEW_CALLS = {
 MANY_CALLS = [
     row
     for row in RESOURCES
-    if row.category in {"athena", "permissions"} and row.uri not in FEW_CALLS and not row.uri.endswith("{table}")
+    if row.category in {"athena", "permissions"} and row.uri not in FEW_CALLS and "{table}" not in row.uri
 ]
 
 

@@ -45,7 +45,7 @@ TEMPORARY = {
     "stack_refused",
     "stack_error_json",
     "stack_error_html",
-    "stack_error_not_json",
+    "stack_error_without_path",
     "stack_slow",
     "stack_endless",
     "database_unreachable",

@@ -105,7 +105,7 @@ async def test_existing_values_are_those_of_the_uri(uri: str, known: set[str], w
 
 @in_world(HOME)
 async def test_completion_uses_the_other_variables(world: World) -> None:
-    table = "athena://databases/{database}/tables/{table}"
+    table = "athena://databases/{database}/tables/{table}{?cursor,limit}"
     package = "quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}"
     async with Client(create_server()) as client:
 

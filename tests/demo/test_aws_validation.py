@@ -97,6 +97,7 @@ DIRECT: dict[str, list[dict[str, object]]] = {
         {"QueryString": "SELECT 1", "WorkGroup": "nowhere"},
     ],
     "athena:StopQueryExecution": [{"QueryExecutionId": QUERY}, {"QueryExecutionId": "missing"}],
+    "athena:ListDataCatalogs": [{}, {"MaxResults": 50}],
     "athena:GetDataCatalog": [{"Name": CATALOG}, {"Name": "nowhere"}],
     "athena:ListDatabases": [{"CatalogName": CATALOG}],
 }

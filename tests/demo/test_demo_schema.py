@@ -90,7 +90,7 @@ AT_AGES: dict[tuple[Age, ...], str] = {
     AGES[4:]: "tabulatorGetOpenQuery",
     AGES[4:5]: "bucketOverviewUntil2026",
     AGES[-2:]: "stackBuckets stackRoleBuckets bucketTitles bucketOverview searchPackages searchMorePackages "
-    "searchObjects",
+    "searchObjects apiKeysList",
     AGES[:-2]: "stackBucketConfigs bucketOverviewUntil2022",
     AGES[1:5]: "bucketOverviewUntil2024 searchPackagesUntil2025 searchObjectsUntil2025",
 }

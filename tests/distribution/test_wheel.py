@@ -55,7 +55,9 @@ def check_commands(quilt_mcp: Path, directory: Path) -> None:
     read = run("get", WORKFLOWS, "--json")
     assert read.returncode == 0, read.stderr
     doctor = run("doctor")
-    assert "quilt3 config" in doctor.stdout, doctor.stdout + doctor.stderr  # what a new user has to do first
+    assert "quilt-mcp login https://<your catalog>" in doctor.stdout, (
+        doctor.stdout + doctor.stderr
+    )  # what a new user has to do first
     assert "Traceback" not in demo.stderr + doctor.stderr
 
 

@@ -29,6 +29,7 @@ from tests.support.settings import Settings
 from tests.support.waiting import until
 
 MANY, MORE = 20_000, 100_000
+ALL: dict[str, Any] = {"max_resources_per_provider": 0}
 
 
 @pytest.mark.soak
@@ -40,7 +41,7 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
     write_graph(settings, make_tree([], epics=number))
     walked: list[str] = []
     cursor = None
-    async with connect(settings, list_page_size=1000) as client:
+    async with connect(settings, list_page_size=1000, **ALL) as client:
         while True:
             page = await client.list_resources_mcp(cursor=cursor)
             walked += [str(one.uri) for one in page.resources]
@@ -58,7 +59,7 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
 
 
 async def test_a_forged_cursor_is_refused(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
+    async with connect(settings_with_sample, list_page_size=17) as client:
         cursor = (await client.list_resources_mcp()).next_cursor or ""
         tag = json.loads(base64.b64decode(f"{cursor}=="))[1]
         for after in ("x", "\ud800", "\x00", "f" * 36):
@@ -67,7 +68,7 @@ async def test_a_forged_cursor_is_refused(settings_with_sample: Settings) -> Non
 
 
 async def test_the_list_contains_every_entity_and_static_resource_once(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample, list_page_size=17) as client:
+    async with connect(settings_with_sample, list_page_size=17, **ALL) as client:
         uris = await list_uris(client)
         for kind in model.KINDS:
             below = [uri for uri in uris if uri.startswith(f"requirements://{kind.segment}/")]
@@ -78,6 +79,40 @@ async def test_the_list_contains_every_entity_and_static_resource_once(settings_
     assert uris == sorted(set(uris))
     assert "requirements://requirements-types" in uris
     assert "requirements://search/{query}" not in uris
+
+
+@pytest.mark.parametrize("most", [1, 25, 10_000])
+async def test_the_list_has_the_entities_that_changed_last_and_names_where_the_others_are(
+    most: int, settings_with_sample: Settings
+) -> None:
+    async with connect(settings_with_sample, list_page_size=1000, **ALL) as client:
+        everything = (await client.list_resources_mcp()).resources
+    async with connect(settings_with_sample, list_page_size=7, max_resources_per_provider=most) as client:
+        uris = await list_uris(client)
+        notes = {str(one.uri): one.description or "" for one in await client.list_resources()}
+        for kind in model.KINDS:
+            collection = f"requirements://{kind.segment}"
+            rows = {str(one.uri): one.annotations for one in everything if str(one.uri).startswith(f"{collection}/")}
+            listed = [uri for uri in uris if uri in rows]
+            assert len(listed) == min(most, len(rows))
+            changes = {uri: annotations.last_modified or "" for uri, annotations in rows.items() if annotations}
+            left_out = [changes[uri] for uri in rows.keys() - set(listed)]
+            assert max(left_out, default="") <= min(changes[uri] for uri in listed)
+            assert f"at most {most} of them: those that changed last" in notes[collection]
+            assert await read(client, next(reversed(rows)).removeprefix("requirements://"))
+    assert uris == sorted(set(uris))
+
+
+async def test_a_row_says_each_thing_once(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample, list_page_size=1000) as client:
+        rows = (await client.list_resources_mcp()).resources
+        [epic] = [one for one in rows if one.name == "Epic EP-001"]
+        assert epic.title == (await read(client, "epics/EP-001"))["title"]
+    for one in rows:
+        texts = [text for text in (one.name, one.title, one.description) if text]
+        assert len({*texts}) == len(texts)
+        assert one.title is None or one.description is None
+        assert "fastmcp" not in (one.meta or {})
 
 
 async def test_a_setting_lists_the_search_template_as_a_resource(settings_with_sample: Settings) -> None:
@@ -144,7 +179,7 @@ async def test_a_failed_provider_is_left_out_and_named(
 
     monkeypatch.setattr(EntityProvider, "page", fail_for_epics)
     caplog.set_level(logging.INFO, "quilt_mcp")
-    async with connect(settings_with_sample, list_page_size=1000) as client:
+    async with connect(settings_with_sample, list_page_size=1000, **ALL) as client:
         page = await client.list_resources_mcp()
     assert (page.meta or {})[PARTIAL] == ["epic_provider"]
     assert len(page.resources) > 280

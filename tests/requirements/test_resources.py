@@ -203,7 +203,7 @@ async def test_users_of_different_projects_see_different_lists_reads_and_searche
     hits: dict[str, set[str]] = {}
     lists: dict[str, set[str]] = {}
     for user in (MEMBER, OTHER):
-        async with connect(settings_with_sample, user) as client:
+        async with connect(settings_with_sample, user, max_resources_per_provider=0) as client:
             seen[user] = await read_ids(client, f"requirements?limit={MAX_LIMIT}")
             hits[user] = {
                 row["id"] for page in await read_all(client, "search/the?limit=100") for row in page["results"]
@@ -213,13 +213,13 @@ async def test_users_of_different_projects_see_different_lists_reads_and_searche
         assert found[MEMBER]
         assert found[OTHER]
         assert not found[MEMBER] & found[OTHER]
-    async with connect(settings_with_sample, MEMBER) as client:
+    async with connect(settings_with_sample, MEMBER, max_resources_per_provider=0) as client:
         absent = await read_failure(client, "epics/EP-999")
         for foreign in list(lists[OTHER])[:20]:
             answer = await read_failure(client, foreign.removeprefix("requirements://"))
             assert answer.body["error"] == absent.body["error"] == "NotFound"
             assert answer.body["details"] == absent.body["details"]
-    async with connect(settings_with_sample, ADMIN) as client:
+    async with connect(settings_with_sample, ADMIN, max_resources_per_provider=0) as client:
         everything = {uri for uri in await list_uris(client) if uri.count("/") > 2}
     assert lists[MEMBER] | lists[OTHER] < everything
     assert len(everything) > 290

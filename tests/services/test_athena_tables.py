@@ -21,7 +21,7 @@ from tests.services.stack_calls import read_pages
 from tests.support.python_caller import read, read_error
 from tests.support.settings import Settings
 
-TABLE = "athena://databases/{database}/tables/{table}"
+TABLE = "athena://databases/{database}/tables/{table}{?cursor,limit}"
 # Every kind of character that Glue allows in a name, except the slash and those that are not printable.
 ODD_NAMES = (
     "with space",
@@ -128,15 +128,36 @@ async def test_names_are_asked_for_in_lower_case_as_glue_stores_them(shop: World
 
 
 async def test_long_parts_of_a_table_are_cut_and_marked(shop: World) -> None:
-    columns = [{"Name": f"c{at}", "Type": "x" * (2001 - at % 2)} for at in range(2001)]
+    columns = [{"Name": f"c{at}", "Type": "x" * (2001 - at % 2)} for at in range(3)]
+    keys = [{"Name": f"k{at}", "Type": "int"} for at in range(60)]
     parameters = {f"p{at:03}": "x" * 1001 for at in range(150)}
-    add_table("wide", StorageDescriptor={"Columns": columns}, Parameters=parameters)
+    add_table("wide", StorageDescriptor={"Columns": columns}, Parameters=parameters, PartitionKeys=keys)
     answer = await read("athena://databases/shop/tables/wide")
-    assert (len(answer["columns"]), answer["column_count"]) == (2000, 2001)
     assert [len(one["type"]) for one in answer["columns"][:2]] == [2000, 2000]
     assert [one["type_truncated"] for one in answer["columns"][:2]] == [True, False]
-    assert (len(answer["parameters"]), answer["parameters_truncated"]) == (100, True)
+    assert (sorted(answer["parameters"]), answer["parameters_truncated"]) == (["p000", "p001", "p002"], True)
     assert {len(value) for value in answer["parameters"].values()} == {1000}
+    assert len(answer["partition_keys"]) == 50
+
+
+@pytest.mark.parametrize("limit", ["", "?limit=1", "?limit=7", "?limit=200"])
+async def test_pages_have_each_column_once_in_their_order(limit: str, shop: World) -> None:
+    names = [f"c{at}{'é' * (at % 250)}" for at in range(17 if limit == "?limit=1" else 405)]
+    add_table("wide", StorageDescriptor={"Columns": [{"Name": name, "Type": "int"} for name in names]})
+    pages = await read_pages(f"athena://databases/shop/tables/wide{limit}")
+    assert [one["name"] for page in pages for one in page["columns"]] == names
+    assert {page["column_count"] for page in pages} == {len(names)}
+
+
+async def test_a_page_of_columns_that_changed_meanwhile_is_refused(shop: World) -> None:
+    columns = [{"Name": name, "Type": "int"} for name in "abcd"]
+    add_table("orders", StorageDescriptor={"Columns": columns})
+    cursor = (await read("athena://databases/shop/tables/orders?limit=2"))["next_cursor"]
+    for changed in (columns[2:], [columns[1], columns[0], *columns[2:]]):
+        glue().delete_table("shop", "orders")
+        add_table("orders", StorageDescriptor={"Columns": changed})
+        error = await read_error(f"athena://databases/shop/tables/orders?cursor={cursor}")
+        assert (error.error, error.suggested_actions) == ("InvalidTemplateVariable", ["Start without a cursor."])
 
 
 async def test_a_long_parameter_alone_is_marked_as_cut(shop: World) -> None:

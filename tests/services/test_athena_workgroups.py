@@ -22,6 +22,7 @@ from quilt_mcp.demo.world import World
 from quilt_mcp.services import athena_history, athena_quotas, athena_read_service
 from quilt_mcp.services.stack.aws import AWSClients, Service
 from quilt_mcp.services.stack.failures import Throttled
+from tests.services.stack_calls import read_pages
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import Athena, Clock, Quota, Refuse, answer_queries
@@ -125,10 +126,12 @@ async def test_workgroups_that_were_not_reached_are_listed_without_details(contr
     add_workgroups(196)
     control.allow_seconds(60)
     control.respond(delay(1, "GetWorkGroup", clock=control.use_clock()))
-    answer = await read("athena://workgroups")
-    assert (answer["count"], answer["workgroups_total"]) == (200, 200)
-    assert 1 <= answer["workgroups_covered"] < 70
-    late = [row for row in answer["workgroups"] if not row["details_available"]]
+    pages = await read_pages("athena://workgroups?limit=200")
+    assert {(page["count"], page["workgroups_total"]) for page in pages} == {(200, 200)}
+    assert 1 <= pages[0]["workgroups_covered"] < 70
+    rows = [row for page in pages for row in page["workgroups"]]
+    assert len({row["name"] for row in rows}) == len(rows) == 200
+    late = [row for row in rows if not row["details_available"]]
     assert {row["details_error"] for row in late} == {"not reached in time"}
     assert {row["enforce_workgroup_config"] for row in late} == {None}
 

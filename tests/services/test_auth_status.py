@@ -81,8 +81,8 @@ async def test_a_login_of_an_unknown_user_has_expired(fresh_world: World, monkey
 @pytest.mark.parametrize("name", ["auth.json", "config.yml"])
 async def test_damaged_files_of_quilt3_make_the_login_unknown(name: str, fresh_world: World) -> None:
     path, command = {
-        "auth.json": (quilt3.session.AUTH_PATH, "quilt3 login"),
-        "config.yml": (quilt3.util.CONFIG_PATH, "quilt3 config"),
+        "auth.json": (quilt3.session.AUTH_PATH, "quilt-mcp login"),
+        "config.yml": (quilt3.util.CONFIG_PATH, "quilt-mcp login https://"),
     }[name]
     path.write_text("", encoding="utf-8")
     answer = await get_resource("auth://status")

@@ -239,8 +239,8 @@ async def test_an_error_without_a_place_concerns_only_what_is_missing(
     found = await show(RAW)
     assert (found["title"], found["package_count"], found["package_count_error"]) == ("Raw", 1, None)
     assert (found["last_indexed"], found["last_indexed_error"]) == ("2025-05-28T04:00:00Z", None)
-    assert "GraphQL error at query" in found["access_counts_error"]
-    assert "GraphQL error at query" in found["access_error"]
+    assert "GraphQL error at stack" in found["access_counts_error"]
+    assert "GraphQL error at stack" in found["access_error"]
 
 
 async def test_if_the_stack_names_no_users_the_reason_is_said(fresh_world: World) -> None:

@@ -32,7 +32,7 @@ def find_tried(s3: ScriptedS3) -> list[str]:
 def test_keys_of_several_prefixes_are_tried_with_the_checksum_mode() -> None:
     s3 = ScriptedS3([*PACKAGES[:1], *DATA])
     found = claim(s3)
-    assert (found.can_list, found.can_read, found.level) == (True, True, "read_only")
+    assert (found.can_list, found.can_read, found.level) == (True, True, "read_or_more")
     assert found.read_evidence == "HeadObject: 3 of 3 keys read"
     assert find_tried(s3) == [PACKAGES[0], "data/1.csv", "runs/1/a.tsv"]
     assert all(given["ChecksumMode"] == "ENABLED" for operation, given in s3.calls if operation == "head_object")
@@ -61,13 +61,13 @@ def test_a_bucket_costs_at_most_four_calls_and_no_unlisted_key_is_tried(
 
 def test_a_reader_of_one_prefix_may_read_some() -> None:
     found = claim(ScriptedS3([*PACKAGES[:1], *DATA], reads=under(".quilt/", "data/")))
-    assert (found.can_read, found.level) == ("some", "read_only")
+    assert (found.can_read, found.level) == ("some", "read_or_more")
     assert found.read_evidence == "HeadObject: 2 of 3 keys read; refused under runs/"
 
 
 def test_a_list_right_for_quilts_prefix_only_shows_a_part() -> None:
     found = claim(ScriptedS3([*PACKAGES, *DATA], under(".quilt/")))
-    assert (found.can_list, found.can_read, found.level) == ("some", "some", "read_only")
+    assert (found.can_list, found.can_read, found.level) == ("some", "some", "read_or_more")
     assert found.list_evidence == "ListObjectsV2: refused at the root, allowed under .quilt/"
     assert found.read_evidence == "HeadObject: 1 of 1 key read; only keys under .quilt/ are known"
 
@@ -120,7 +120,7 @@ ARCHIVED = "archived under data/: restore these objects before you read them"
 )
 def test_only_a_response_that_proves_the_content_counts(response: Any, can_read: Any, evidence: str) -> None:
     found = claim(ScriptedS3(["data/1"], responses={"data/1": response}))
-    assert (found.can_read, found.level) == (can_read, "read_only" if can_read else "unknown")
+    assert (found.can_read, found.level) == (can_read, "read_or_more" if can_read else "unknown")
     assert evidence in found.read_evidence
 
 
@@ -151,8 +151,8 @@ def test_an_archived_object_and_a_folder_come_last() -> None:
     [
         ("NoSuchBucket", (False, False, False, "no_access"), False, "S3 has no such bucket"),
         ("SlowDown", (None, None, None, "unknown"), True, "throttling"),
-        ("AllAccessDisabled", (None, None, None, "unknown"), None, "could not process"),
-        ("AccountProblem", (None, None, None, "unknown"), None, "could not process"),
+        ("AllAccessDisabled", (None, None, None, "unknown"), None, "has closed"),
+        ("AccountProblem", (None, None, None, "unknown"), None, "has closed"),
         ("RequestTimeTooSkewed", (None, None, None, "unknown"), None, "clock"),
     ],
 )

@@ -174,7 +174,7 @@ def test_a_login_of_somebody_else_during_a_renewal_is_kept(fresh_world: World, m
     act_during_renewal(fresh_world, monkeypatch, lambda: quilt3.session.login_with_token(token))
     assert read_user()["username"] == member.name
     assert read_user()["username"] == member.name
-    assert list_calls(fresh_world).count("/api/token") == 2  # that of the server, and that of quilt3 login
+    assert list_calls(fresh_world).count("/api/token") == 2  # that of the server, and that of quilt-mcp login
 
 
 def test_a_logout_during_a_renewal_is_kept(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ def test_the_failure_for_a_damaged_file_names_the_file_and_the_command_that_repa
         quilt3.session.AUTH_PATH.write_text(content.replace("REGISTRY", fresh_world.registry_url), encoding="utf-8")
         with pytest.raises(ResourceExecutionError, match=r"auth\.json cannot be read") as caught:
             admin_users_list()
-        assert (content, "quilt3 login" in caught.value.suggested_actions[0]) == (content, True)
+        assert (content, "quilt-mcp login" in caught.value.suggested_actions[0]) == (content, True)
     assert filesystem_status()["status"] == "full_access"
     for content in ("", "a: [b", "- a", "region: 5", "registryUrl: [1]"):
         quilt3.util.CONFIG_PATH.write_text(content, encoding="utf-8")

@@ -11,6 +11,7 @@ from quilt_mcp.services.bucket_statements import StackBuckets, Statements, fetch
 from quilt_mcp.services.governance_service import Role, fetch_own_role
 from quilt_mcp.services.stack.caller import Standing
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.graphql import Rows, keep_readable
 from tests.support.python_caller import read
 from tests.support.quilt_fakes import answer_queries
 
@@ -51,11 +52,14 @@ class Stack:
         data = self._answers[operation]
         return TypeAdapter(form).validate_python(data[at] if at else data)
 
+    def send_list_query(self, operation: str, form: Any, at: str) -> Rows[Any]:
+        return keep_readable(form, self.send_query(operation, list[object], at))
+
 
 def make_role(name: str = "Lab", *, kind: str = "ManagedRole", custom_policy: bool = False, **levels: str) -> Any:
-    policies = [{"id": "p", "title": "P", "arn": "arn", "managed": managed} for managed in (True, not custom_policy)]
+    policies = [{"title": "P", "managed": managed} for managed in (True, not custom_policy)]
     permissions = [{"bucket": {"name": bucket}, "level": level} for bucket, level in levels.items()]
-    role = {"id": "r", "name": name, "arn": ROLE_ARN, "type": kind, "policies": policies, "permissions": permissions}
+    role = {"name": name, "arn": ROLE_ARN, "type": kind, "policies": policies, "permissions": permissions}
     return TypeAdapter(Role).validate_python(role)
 
 
@@ -218,7 +222,7 @@ async def test_a_role_of_a_type_that_the_schema_does_not_name_is_unknown(
         "role": robot,
         "extra_roles": [robot, lab],
     }
-    known = {**lab, "id": "r", "arn": ROLE_ARN, "policies": [], "permissions": []}
+    known = {**lab, "arn": ROLE_ARN, "policies": [], "permissions": []}
     payloads = {"usersList": {"admin": {"user": {"list": [user]}}}, "rolesList": {"roles": [robot, known, robot]}}
     answer_queries(monkeypatch, {name: {"data": data} for name, data in payloads.items()})
     [row] = (await read("admin://users"))["users"]

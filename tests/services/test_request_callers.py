@@ -148,7 +148,7 @@ def test_after_the_token_expires_its_aws_credentials_are_not_used(fresh_world: W
     with pytest.raises(NotSignedInToQuilt, match="rejected the token") as caught:
         athena_databases_list()
     assert "X-Quilt-Token" in caught.value.suggested_actions[0]
-    assert "quilt3 login" not in str(caught.value.suggested_actions)
+    assert "quilt-mcp login" not in str(caught.value.suggested_actions)
     assert TOKEN not in str(vars(caught.value))
 
 

@@ -108,7 +108,7 @@ def test_a_rejected_api_key_is_not_renewed_and_the_advice_is_about_the_key(key: 
         admin_users_list()
     advice = " ".join(caught.value.suggested_actions)
     assert "QUILT_API_KEY" in advice
-    assert "quilt3 login" not in advice
+    assert "quilt-mcp login" not in advice
     assert "/api/token" not in list_calls(key_world)
     assert key not in str(vars(caught.value))
     with pytest.raises(NotSignedInToQuilt):  # neither the login nor the credentials of this machine replace it
@@ -329,7 +329,7 @@ def test_a_rejected_refresh_token_needs_a_new_login(rejection: Answer, entered: 
     entered.stack.spent_token = rejection
     status = auth_status()
     assert (status["status"], status["user_info"]) == ("expired", None)
-    assert "quilt3 login" in status["suggested_actions"][0]
+    assert "quilt-mcp login" in status["suggested_actions"][0]
     with pytest.raises(NotSignedInToQuilt, match="no longer valid"):
         admin_users_list()
 

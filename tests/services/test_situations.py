@@ -291,7 +291,7 @@ SITUATIONS = {
         "admin://users?limit=5", {"data.count": 24, "data.users.4.name": has(""), "data.next_cursor": has("W")}
     ),
     "one bucket of the roles": Situation(
-        f"admin://roles?bucket={EU}", {"data.roles.1.permissions.0.bucket": EU, "data.roles.1.permission_count": 1}
+        f"admin://roles?bucket={EU}", {"data.roles.0.permissions.0.bucket": EU, "data.roles.0.permission_count": 1}
     ),
 }
 

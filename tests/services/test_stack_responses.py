@@ -16,18 +16,29 @@ import requests
 import urllib3
 
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.demo.world import World
 from quilt_mcp.services.stack.caller import Caller, Standing
 from quilt_mcp.services.stack.catalog import CatalogConfigs, fetch_catalog_config
-from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryRefused, RefusedByStack, RequestRejected
+from quilt_mcp.services.stack.failures import (
+    NotSignedInToQuilt,
+    QueryFailed,
+    QueryNotUnderstood,
+    QueryRefused,
+    RefusedByStack,
+    RequestRejected,
+)
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.session import StackSession, call_stack
 from quilt_mcp.services.stack.sign_in import RequestSignIn
+from tests.support.python_caller import read_error
+from tests.support.quilt_fakes import answer_queries
 from tests.support.raw_server import RawServer, Respond, make_response, raw_server
 from tests.support.settings import Settings
 
 TOKEN = "qk_S3CRET"
 TIMEOUT = (2.0, 2.0)
 HTML = b"<!doctype html><title>Sign in</title>"
+FAILED = {"errors": [{"message": "Internal server error"}]}
 REFUSAL = {"errors": [{"message": "Cannot query field", "locations": [{"line": 1, "column": 1}]}]}
 
 
@@ -110,7 +121,8 @@ def test_graphql_errors_are_read_with_the_statuses_of_an_invalid_query(status: s
         ("404 Not Found", HTML, RequestRejected),
         ("429 Too Many Requests", REFUSAL, Unavailable),
         ("500 Error", REFUSAL, Unavailable),
-        ("200 OK", HTML, Unavailable),
+        ("200 OK", HTML, ResourceExecutionError),
+        ("200 OK", b"", ResourceExecutionError),
         ("200 OK", [1], Unavailable),
         ("200 OK", {"hello": 1}, Unavailable),
     ],
@@ -122,6 +134,66 @@ def test_other_responses_to_a_query_keep_the_meaning_of_their_status(
     with pytest.raises(ResourceFailure) as caught:
         query(caller)
     assert type(caught.value) is failure
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        ("text/html; charset=utf-8", "text/html"),
+        ("TEXT/PLAIN", "text/plain"),
+        ("application/xhtml+xml", "application/xhtml+xml"),
+        ("S3CRET", "no content type"),
+        ("", "no content type"),
+    ],
+)
+def test_a_page_of_a_proxy_is_not_the_api(kind: str, named: str, open_caller: Open) -> None:
+    caller, stack = open_caller(lambda _: [make_response("200 OK", HTML, f"Content-Type: {kind}")])
+    for call in (query, CALLS["AWS credentials"], lambda _: fetch_catalog_config(stack.url, TIMEOUT)):
+        with pytest.raises(ResourceExecutionError, match="sign-in page of a proxy") as caught:
+            call(caller)
+        assert caught.value.details == f"HTTP status 200, {named} instead of JSON"
+        assert not caught.value.transient
+        assert "VPN" in caught.value.suggested_actions[0]
+
+
+@pytest.mark.parametrize("body", [b'{"data"', b"", b"<html>"])
+def test_broken_json_can_be_repeated(body: bytes, open_caller: Open) -> None:
+    caller, _ = open_caller(lambda _: [make_response("200 OK", body, "Content-Type: application/json")])
+    with pytest.raises(Unavailable) as caught:
+        query(caller)
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("error", "failure", "can_be_repeated"),
+    [
+        ({"message": "Internal server error"}, QueryFailed, True),
+        ({"message": "x", "locations": None}, QueryFailed, True),
+        ({"message": "x", "locations": []}, QueryFailed, True),
+        ({"message": "x", "path": []}, QueryFailed, True),
+        ({"message": "x", "locations": [{"line": 1, "column": 2}]}, QueryNotUnderstood, False),
+        ({"message": "x", "path": ["roles"]}, QueryRefused, False),
+        ({"message": "x", "path": ["roles"], "locations": [{"line": 1, "column": 2}]}, QueryRefused, False),
+    ],
+)
+def test_the_place_of_an_error_tells_its_cause(
+    error: object, failure: type[ResourceFailure], can_be_repeated: object, open_caller: Open
+) -> None:
+    caller, _ = open_caller(respond_always("200 OK", {"errors": [error], "data": None}))
+    with pytest.raises(QueryRefused) as caught:
+        query(caller)
+    assert (type(caught.value), caught.value.transient) == (failure, can_be_repeated)
+
+
+@pytest.mark.parametrize("uri", ["quilt://buckets/acme-analysis-results/packages", "quilt://search/rna"])
+async def test_a_failure_inside_of_the_stack_is_not_its_age(
+    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = answer_queries(monkeypatch, {"packages": FAILED, "searchPackages": FAILED})
+    failure = await read_error(uri)
+    assert {"packages", "searchPackages"} & set(asked)
+    assert failure.message == "The Quilt stack failed while it processed the query."
+    assert "Repeat the call in a minute." in failure.suggested_actions
 
 
 def test_a_403_neither_renews_nor_ends_the_login(open_caller: Open) -> None:
@@ -163,8 +235,9 @@ def test_a_body_without_an_end_is_limited_by_its_size(kind: str) -> None:
 
 
 def test_a_small_compressed_body_counts_with_its_size_after_decompression() -> None:
-    body = gzip.compress(b"0" * 1_000_001)
-    with raw_server(respond_always("200 OK", body, "Content-Encoding: gzip")) as stack:
+    body = gzip.compress(b'"' + b"0" * 999_999 + b'"')
+    headers = ("Content-Encoding: gzip", "Content-Type: application/json")
+    with raw_server(lambda _: [make_response("200 OK", body, *headers)]) as stack:
         with StackSession(TIMEOUT, max_body_bytes=1_000_000) as session, pytest.raises(Unavailable, match="too large"):
             session.get(stack.url)
         with StackSession(TIMEOUT, max_body_bytes=1_000_001) as session:

@@ -82,18 +82,17 @@ async def test_a_broken_configuration_is_shown_with_the_error(
         assert {table[key] for key in ("columns", "captured_columns", "source", "format")} == {None}
 
 
-@pytest.mark.parametrize(("length", "is_whole"), [(20_000, True), (20_001, False)])
-async def test_a_configuration_with_more_than_20000_characters_is_cut_and_not_parsed(
-    *, length: int, is_whole: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("length", "is_whole", "is_parsed"),
+    [(10_000, True, True), (10_001, False, True), (20_000, False, True), (20_001, False, False)],
+)
+async def test_a_configuration_is_cut_at_10000_characters_and_parsed_up_to_20000(
+    *, length: int, is_whole: bool, is_parsed: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = await read_table(monkeypatch, GOOD.ljust(length, "#"))
-    assert (len(table["config"]), table["config_truncated"], table["columns"] is None) == (
-        20_000,
-        not is_whole,
-        not is_whole,
-    )
-    assert is_whole is (table["config_error"] is None)
-    assert is_whole or "more than 20,000 characters" in table["config_error"]
+    assert (len(table["config"]), table["config_truncated"]) == (10_000, not is_whole)
+    assert is_parsed is (table["config_error"] is None) is (table["columns"] is not None)
+    assert is_parsed or "more than 20,000 characters" in table["config_error"]
 
 
 @pytest.mark.parametrize(("depth", "is_parsed"), [(20, True), (21, False)])

@@ -1,5 +1,6 @@
 """How workflows are created, change and end, and the answers about them."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 import time_machine
 
-from quilt_mcp.core.errors import NotFound
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.workflows.model import Step, StepStatus, WorkflowRuleError
 from quilt_mcp.workflows.service import (
+    WorkflowList,
     WorkflowReport,
     workflow_add_step,
     workflow_create,
@@ -277,12 +279,71 @@ def test_the_list_counts_all_by_status() -> None:
     assert totals == {"total_workflows": 4, "active_workflows": 2, "completed_workflows": 1}
 
 
+def read_pages(status: str | None = None, limit: str | None = None) -> list[WorkflowList]:
+    pages = [workflow_list_all(status, limit=limit)]
+    while cursor := pages[-1]["next_cursor"]:
+        pages.append(workflow_list_all(status, cursor, limit))
+    return pages
+
+
+def test_pages_have_each_workflow_once_and_each_counts_all() -> None:
+    statuses: list[StepStatus] = ["completed", "failed", "in_progress"]
+    for number in range(12):
+        create("one", workflow_id=f"w{number:02}")
+        workflow_update_step(f"w{number:02}", "one", statuses[number % 3])
+    whole = workflow_list_all()
+    for limit in ("1", "5", "12", "200"):
+        pages = read_pages(limit=limit)
+        assert [row for page in pages for row in page["workflows"]] == whole["workflows"]
+        assert {(page["count"], page["total_workflows"], page["completed_workflows"]) for page in pages} == {
+            (12, 12, 4)
+        }
+    for status in ("completed", "failed", "in_progress", "created"):
+        pages = read_pages(status, "3")
+        expected = [row for row in whole["workflows"] if row["status"] == status]
+        assert [row for page in pages for row in page["workflows"]] == expected
+        assert {(page["status"], page["count"], page["total_workflows"]) for page in pages} == {
+            (status, len(expected), 12)
+        }
+
+
+def test_a_workflow_that_changes_between_pages_hides_no_other() -> None:
+    for name in "abcd":
+        workflow_create(name, "Title")
+    first = workflow_list_all(limit="2")
+    seen = [row["id"] for row in first["workflows"]]
+    workflow_add_step(seen[0], "one", "What to do")
+    second = workflow_list_all(cursor=first["next_cursor"])
+    assert sorted([*seen, *(row["id"] for row in second["workflows"])]) == [*"abcd"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"status": "done"}, "`status` must be one of: created, in_progress, failed, completed."),
+        ({"limit": "0"}, "`limit` must be an integer from 1 to 200."),
+        ({"cursor": "x"}, "The cursor is not valid for this list."),
+    ],
+)
+def test_a_value_that_is_not_valid_is_refused(values: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidTemplateVariable, match=re.escape(message)):
+        workflow_list_all(**values)
+
+
+def test_the_cursor_of_another_status_is_refused() -> None:
+    for name in "ab":
+        workflow_create(name, "Title")
+    cursor = workflow_list_all("created", limit="1")["next_cursor"]
+    with pytest.raises(InvalidTemplateVariable, match="not valid for this list"):
+        workflow_list_all(cursor=cursor)
+
+
 @pytest.mark.soak
-def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
+def test_a_page_has_50_workflows_and_counts_all() -> None:
     for number in range(203):
         workflow_create(f"w{number:03}", "Title")
     answer = workflow_list_all()
-    assert [row["id"] for row in answer["workflows"]] == [f"w{number:03}" for number in range(200)]
+    assert [row["id"] for row in answer["workflows"]] == [f"w{number:03}" for number in range(50)]
     assert (answer["total_workflows"], answer["active_workflows"]) == (203, 203)
     assert len(workflow_ids()) == 203
 

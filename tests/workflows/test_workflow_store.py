@@ -74,6 +74,9 @@ def test_a_read_before_the_first_write_is_empty_and_creates_nothing(
 ) -> None:
     assert workflow_list_all() == {
         "workflows": [],
+        "status": None,
+        "count": 0,
+        "next_cursor": None,
         "total_workflows": 0,
         "active_workflows": 0,
         "completed_workflows": 0,
@@ -181,7 +184,7 @@ def test_every_owner_has_workflows_of_its_own(file: Path, monkeypatch: pytest.Mo
 
 def test_every_statement_is_bound_to_an_owner() -> None:
     found = [value for value in vars(statements).values() if isinstance(value, Executable)]
-    assert len(found) == 19
+    assert len(found) == 22
     for statement in found:
         text = str(statement)
         tables = re.findall(r"(?:FROM|JOIN|UPDATE|DELETE FROM) (?:workflows|steps|log)\b", text)

@@ -64,10 +64,11 @@ def stop_stack(stack: FakeStack, *_: object) -> None:
 
 
 def make_stack_return(status: HTTPStatus, body: object) -> Mishap:
-    """Let the stack give one response to everything."""
+    """Let the stack give one response to everything: JSON, or a page if the body is bytes."""
+    headers = (("Content-Type", "text/html; charset=utf-8"),) if isinstance(body, bytes) else ()
 
     def begin(stack: FakeStack, *_: object) -> None:
-        stack.forced.update(dict.fromkeys(STACK_PATHS, Answer(status, body)))
+        stack.forced.update(dict.fromkeys(STACK_PATHS, Answer(status, body, headers)))
 
     return begin
 

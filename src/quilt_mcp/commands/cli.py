@@ -1,21 +1,25 @@
 """The command `quilt-mcp`."""
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_args
 
 from pydantic_core import ValidationError
 
 from quilt_mcp.app.home import NoHomeError, find_data_directory
 from quilt_mcp.console.process import INTERRUPTED, Misuse, Unable, discard_stdout, is_of_stdout
+from quilt_mcp.console.worlds import World
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
 
 PIPE_CLOSED = 141  # the exit status: 128 plus the signal
 DEFAULT_WORLD = "admin"
+STDIO = re.compile(f"serve(?: --demo[ =]({'|'.join(get_args(World))}))?")
+"""The command lines that `quilt-mcp install` writes."""
 
 COMMANDS = {
     "serve": ("quilt_mcp.commands.serve:serve", "Serve Quilt's resources to MCP clients, with your Quilt login."),
@@ -81,9 +85,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int | None:
-    """Run a command. Clients start `quilt-mcp serve`, which does not wait for the import of the parser."""
-    if list(words) == ["serve"]:
-        return cast("int", import_module("quilt_mcp.commands.stdio").serve_stdio())
+    """Run a command. What clients start does not wait for the import of the parser, and of the server over HTTP."""
+    if started := STDIO.fullmatch(" ".join(words)):
+        return cast("int", import_module("quilt_mcp.commands.stdio").serve_stdio(started[1]))
     commands: Mapping[str, tuple[str, str]] = COMMANDS
     if not words or words[0] not in COMMANDS.keys() | {"--version"}:
         with suppress(*() if words and not words[0].startswith("-") else (NoHomeError,)):  # help needs no directory

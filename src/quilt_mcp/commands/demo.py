@@ -18,7 +18,8 @@ from quilt_mcp.commands.client_config import COMMAND
 from quilt_mcp.commands.get import ServerClient, call_tool, run_session
 from quilt_mcp.commands.install import executable
 from quilt_mcp.console.output import console_on, show, show_json, table_of
-from quilt_mcp.console.parser import AsJSON, World
+from quilt_mcp.console.parser import AsJSON
+from quilt_mcp.console.worlds import World
 from quilt_mcp.core.answers import to_json
 from quilt_mcp.core.registry import path_of, path_variables
 
@@ -105,8 +106,7 @@ PEOPLE: dict[World, str] = {
 NEXT = """\
 Read one resource:   {command} get auth://status {demo}
 Connect this world:  {command} install claude-desktop {demo}
-Connect your own:    quilt3 login, then {command} install claude-desktop
-                     (or claude-code, or cursor)\
+Connect your own:    {command} login https://<your catalog>, then {command} install\
 """
 
 Which = Annotated[World, Parameter(help="The demo world.")]

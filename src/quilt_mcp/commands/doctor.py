@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 from urllib.parse import urlsplit
 
@@ -20,10 +20,14 @@ from quilt_mcp.app.build import advise_extra, find_version
 from quilt_mcp.app.checks import Check, make_check
 from quilt_mcp.app.domain import Ask, Domain, InvalidDomain
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
+from quilt_mcp.commands.client_config import ConfigText
+from quilt_mcp.commands.clients import CLIENTS, Client, ConfigError
 from quilt_mcp.commands.get import call_tool, run_session
+from quilt_mcp.commands.install import ClientFile, executable
 from quilt_mcp.commands.startup import explaining, read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
+from quilt_mcp.demo.place import is_installed
 from quilt_mcp.server import describe_origin, find_domains, list_installed
 from quilt_mcp.settings import DomainChoice, ServerSettings
 
@@ -34,11 +38,34 @@ def describe_installation() -> list[Check]:
     return [
         make_check("quilt-mcp", "info", find_version()),
         make_check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
-        make_check(
-            "demo world", "info", "installed" if all(map(find_spec, ("graphql", "moto", "trustme"))) else missing
-        ),
+        make_check("demo world", "info", "installed" if is_installed() else missing),
         *map(_check_domain, list_installed()),
+        *list_connected(),
     ]
+
+
+def list_connected() -> list[Check]:
+    """Return the clients that have this server, with the file of each.
+
+    A client can have several files, such as Claude Desktop on Windows. A second one that lacks the server is named.
+    """
+    checks: list[Check] = []
+    for name, client in CLIENTS.items():
+        files = client.find_present_files()
+        having = [path for path in files if _has_server(path, client)]
+        if having:
+            lacking = [str(path) for path in files if path not in having]
+            detail = ", ".join(map(str, having))
+            also = f"; not in {', '.join(lacking)}: run `quilt-mcp install {name} --write`" if lacking else ""
+            checks.append(make_check(f"client {name}", "info", detail + also))
+    return checks
+
+
+def _has_server(path: Path, client: Client) -> bool:
+    try:
+        return ConfigText(ClientFile(path).text, client, executable()).entry is not None
+    except (ConfigError, OSError):  # `quilt-mcp install` says what is wrong with it
+        return False
 
 
 def _check_domain(entry: EntryPoint) -> Check:
@@ -108,6 +135,7 @@ def _mask(value: object) -> str | None:
 
 CHECK_SECONDS = 120
 """How long the checks of one domain may take. Each read has its own deadline."""
+OWN_COMMAND = re.compile("`(quilt-mcp [^`]+)`")
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
 AllSettings = Annotated[
@@ -121,7 +149,7 @@ AllSettings = Annotated[
 def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSettings = False) -> int:
     """Check the configuration, the sign-in and the network, and print the settings that are set. Secrets are masked.
 
-    The exit status is 0 if no check fails.
+    The last line is the one command to run next. The exit status is 0 if no check fails.
     """
     found, effective = describe_installation(), list[EffectiveSetting]()
     if all(check["state"] != "failed" for check in found):  # else no server can start
@@ -132,15 +160,27 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
         effective = describe_settings(read_own_settings(), os.environ)
     ok = all(check["state"] != "failed" for check in found)
     if as_json:
-        show_json({"ok": ok, "checks": found, "settings": effective})
+        show_json({"ok": ok, "next": find_next(found), "checks": found, "settings": effective})
     else:
         shown = [one for one in effective if all_settings or one["source"] != "default"]
         title = "Settings:" if all_settings else "Settings that are not at their defaults (--settings prints all):"
         show(_list_checks(found), "")
         if shown:
             show(title, _list_settings(shown), "")
-        show("No problems found." if ok else "Some checks failed.")
+        show("No problems found." if ok else "Some checks failed.", f"Next: {find_next(found)}")
     return 0 if ok else 1
+
+
+def find_next(checks: Sequence[Check]) -> str:
+    """Return the command to run next: that of the first fix which has one."""
+    fixes = [check["fix"] for check in checks if check["fix"]]
+    commands = [found[1] for fix in fixes if (found := OWN_COMMAND.search(fix))]
+    if commands:
+        return commands[0]
+    if fixes:
+        return "quilt-mcp doctor, after the fixes above"
+    is_connected = any(check["name"].startswith("client ") for check in checks)
+    return "quilt-mcp get permissions://discover" if is_connected else "quilt-mcp install"
 
 
 async def run_checks(ask: Ask, domains: Sequence[Domain], *, seconds: float = CHECK_SECONDS) -> list[Check]:

@@ -3,7 +3,6 @@
 import difflib
 import errno
 import glob
-import json
 import os
 import shutil
 import stat
@@ -20,17 +19,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from quilt_mcp.app.build import advise_permanent_install
-from quilt_mcp.commands.client_config import (
-    BLANK,
-    CLIENTS,
-    COMMAND,
-    SERVER_NAME,
-    ClientName,
-    ConfigError,
-    ConfigText,
-    Entry,
-)
-from quilt_mcp.console.output import complain, show, show_json
+from quilt_mcp.commands.client_config import COMMAND, SERVER_NAME, ConfigText, render
+from quilt_mcp.commands.clients import CLIENTS, ClientName, ConfigError, Entry
+from quilt_mcp.commands.json_text import BLANK
+from quilt_mcp.console.output import complain, show
 from quilt_mcp.console.parser import Demo
 from quilt_mcp.console.process import Misuse, is_of_stdout
 
@@ -38,7 +30,9 @@ START_SECONDS = 60
 SETTINGS = ("QUILT_", "FASTMCP_", "MCP_", "SYMBOLIC_")
 """Prefixes of the environment variables that settings are read from."""
 
-Which = Annotated[ClientName, Parameter(help="The MCP client.")]
+Which = Annotated[
+    ClientName | None, Parameter(help="The MCP client. Default: those that are found, which you choose from.")
+]
 Variables = Annotated[
     list[str] | None,
     Parameter(name="--env", negative="", help="KEY=VALUE: an environment variable of the server. Can be repeated."),
@@ -58,9 +52,12 @@ Remove = Annotated[
 
 
 def install(
-    client: Which, /, *, env: Variables = None, demo: Demo = None, write: Write = False, remove: Remove = False
+    client: Which = None, /, *, env: Variables = None, demo: Demo = None, write: Write = False, remove: Remove = False
 ) -> int:
-    """Print the entry that lets an MCP client start quilt-mcp, and the file for it; or write the file."""
+    """Print the entry that lets an MCP client start quilt-mcp, and the file for it; or write the file.
+
+    Without a client, find those of this machine, and ask which of their files to write. Without a terminal, list them.
+    """
     if advice := advise_permanent_install(Path(executable())):
         raise Misuse(
             f"This command runs from a cache that can be deleted. Run `{advice}`, then `quilt-mcp install` again."
@@ -71,18 +68,64 @@ def install(
     entry: Entry = {"command": executable(), "args": ["serve", "--demo", demo] if demo else ["serve"]}
     if variables:
         entry["env"] = variables
-    path = CLIENTS[client].find_file()
+    if client:
+        return _change(client, entry, is_written=write, is_removed=remove)
+    chosen = _choose(is_removed=remove)
+    return max([_change(one, entry, is_written=True, is_removed=remove) for one in chosen], default=0)
+
+
+def _change(client: ClientName, entry: Entry, *, is_written: bool, is_removed: bool) -> int:
+    """Change all files of a client, or print its entry once. One file that cannot be changed does not stop the others.
+
+    Returns:
+        The exit status.
+    """
+    files, status = CLIENTS[client].find_files(), 0
+    for path in files if is_written or is_removed else files[:1]:
+        try:
+            if is_removed:
+                _remove(client, path)
+            else:
+                _add(client, path, entry, is_written=is_written)
+        except (ConfigError, OSError) as error:
+            if isinstance(error, OSError) and is_of_stdout(error):
+                raise
+            complain(f"{path} was not changed: {error}")
+            if not (is_written or is_removed):
+                complain("Add this by hand:")
+                show("\n".join(render(CLIENTS[client], {**CLIENTS[client].extra, **CLIENTS[client].describe(entry)})))
+            status = 1
+    return status
+
+
+def find_clients() -> list[ClientName]:
+    """Return the clients of this machine: those whose file, or directory, is there."""
+    return [name for name, client in CLIENTS.items() if client.find_present_files()]
+
+
+def _choose(*, is_removed: bool) -> list[ClientName]:
+    """Ask which clients to change; without a terminal, list them and change none."""
+    found = find_clients()
+    if not found:
+        show("No MCP client was found. Name one:", *(f"  quilt-mcp install {name}" for name in CLIENTS))
+        return []
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        option = "--remove" if is_removed else "--write"
+        show("MCP clients on this machine:", *(f"  quilt-mcp install {name} {option}" for name in found))
+        return []
+    show("MCP clients on this machine:", *(f"  {number} {name}" for number, name in enumerate(found, 1)))
+    verb = "Remove from" if is_removed else "Connect"
     try:
-        if remove:
-            _remove(client, path)
-        else:
-            _add(client, path, entry, is_written=write)
-    except (ConfigError, OSError) as error:
-        if isinstance(error, OSError) and is_of_stdout(error):
-            raise
-        complain(f"{path} was not changed: {error}")
-        return 1
-    return 0
+        answer = input(f"{verb} which? Numbers such as 1,3, or all; Enter for none: ")
+    except EOFError:
+        answer = ""
+    words = answer.replace(",", " ").split()
+    if words == ["all"]:
+        return found
+    wrong = [word for word in words if not (word.isdecimal() and 1 <= int(word) <= len(found))]
+    if wrong:
+        raise Misuse(f"{wrong[0]!r} is not a number from 1 to {len(found)}.")
+    return [found[int(word) - 1] for word in dict.fromkeys(words)]
 
 
 def _add(client: ClientName, path: Path, entry: Entry, *, is_written: bool) -> None:
@@ -92,7 +135,7 @@ def _add(client: ClientName, path: Path, entry: Entry, *, is_written: bool) -> N
     after = ConfigText(text, CLIENTS[client], executable())
     if not is_written:
         complain(f"Add this to {path}, or run this command with --write. Then restart {client}.")
-        show_json(_nest(client, after))
+        show("\n".join(render(CLIENTS[client], after.entry or {})))
         return
     file.check_writable()
     check_start([entry["command"], *entry["args"]], after.environment)
@@ -116,17 +159,10 @@ def _remove(client: ClientName, path: Path) -> None:
 def _replace(client: ClientName, file: "ClientFile", before: ConfigText, text: str | None, done: str) -> None:
     """Print the change of the entry as a unified diff, and write the file. Its rest can contain other secrets."""
     after, path = ConfigText(text or "", CLIENTS[client], executable()), str(file.path)
-    old, new = (
-        json.dumps(_nest(client, config), ensure_ascii=False, indent=2).splitlines() if config.entry else []
-        for config in (before, after)
-    )
+    old, new = (render(CLIENTS[client], config.entry) if config.entry else [] for config in (before, after))
     show(*difflib.unified_diff(old, new, path, path, n=max(len(old), len(new)), lineterm=""))
     copy = file.replace(text)
     show(f"{done} Restart {client}.", *([f"The previous file: {copy}"] if copy else []))
-
-
-def _nest(client: ClientName, config: ConfigText) -> dict[str, object]:
-    return {CLIENTS[client].servers: {SERVER_NAME: config.entry}}
 
 
 def check_start(command: Sequence[str], variables: Mapping[str, str]) -> None:
@@ -218,7 +254,7 @@ class ClientFile:
                 yield path.read_bytes().decode()
 
     def replace(self, text: str | None) -> Path | None:
-        """Write the file, or delete it if the text is None. A symbolic link keeps its target, with an empty object.
+        """Write the file, or delete it if the text is None. A symbolic link keeps its target, with nothing in it.
 
         Returns:
             A copy of the previous file; None if there was none.
@@ -233,7 +269,7 @@ class ClientFile:
         if text is None and not self._is_link:
             self._target.unlink()
         else:
-            _write(self._target, (BLANK if text is None else text).encode())
+            _write(self._target, (BLANK if text is None and self.path.suffix == ".json" else text or "").encode())
         return copy
 
     def _copy(self) -> Path | None:

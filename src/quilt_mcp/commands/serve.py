@@ -57,7 +57,7 @@ def serve(
         return serve_stdio(demo)
     settings = read_own_settings()
     host, port = "127.0.0.1" if host is None else host, 8000 if port is None else port
-    with start_server(settings, demo) as mcp:
+    with start_server(settings, demo) as (mcp, _):
         try:
             _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)
             check_audience(settings, transport)

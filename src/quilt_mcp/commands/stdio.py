@@ -42,11 +42,14 @@ from quilt_mcp.app.message_text import Refusal, find_refusal
 from quilt_mcp.commands.startup import read_own_settings, start_server
 from quilt_mcp.console.process import run_stoppable
 from quilt_mcp.core.answers import escape_separators
+from quilt_mcp.demo.late import LateWorld
 from quilt_mcp.http.audit import auditing, open_audit_log
 
 ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 CHUNK = 65_536
 POLL_SECONDS = 0.05
+WITHOUT_DATA = {"initialize", "ping", "prompts/list", "resources/templates/list", "server/discover", "tools/list"}
+"""The methods that are answered before a demo world is built."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +58,11 @@ def serve_stdio(demo: str | None = None) -> int:
     """Serve until the client disconnects, or Ctrl-C or SIGTERM. Return the exit status."""
     settings = read_own_settings()
     client = take_client()
-    with start_server(settings, demo) as mcp:
+    with start_server(settings, demo, is_late=True) as (mcp, world):
+        late = world if isinstance(world, LateWorld) else None
         log = mcp.app.part(open_audit_log)
         with auditing(log, mcp, mcp.manager, "stdio") if log.is_on else nullcontext():
-            run_stdio(mcp, client, seconds_to_finish=settings.deadline_seconds)
+            run_stdio(mcp, client, seconds_to_finish=settings.deadline_seconds, world=late)
         return client.status if client else 0
 
 
@@ -162,21 +166,24 @@ class _Requests:
                 self._changed.wait(POLL_SECONDS)
 
 
-def run_stdio(mcp: FastMCP, client: Client | None, *, seconds_to_finish: float) -> None:
+def run_stdio(mcp: FastMCP, client: Client | None, *, seconds_to_finish: float, world: LateWorld | None = None) -> None:
     """Serve until stdin ends and the requests in progress are answered, which may take the given time.
 
-    Without a client, `sys.stdin` and `sys.stdout` are used as they are.
+    A world is built after the first answer, and before the first request that reads. Without a client, `sys.stdin` and
+    `sys.stdout` are used as they are.
     """
     run = partial(run_stoppable, lambda: mcp.run(transport="stdio", show_banner=False))
     logger.info("Starting MCP server 'quilt-mcp' with transport 'stdio'")
     try:
         if client is None:
+            if world:
+                world.build()
             run()
             return
         requests = _Requests()
-        messages = _Messages(client, requests, seconds_to_finish=seconds_to_finish)
+        messages = _Messages(client, requests, seconds_to_finish=seconds_to_finish, world=world)
         sys.stdin = io.TextIOWrapper(messages, encoding="utf-8")
-        sys.stdout = _Output(_Answers(client, requests), encoding="utf-8")
+        sys.stdout = _Output(_Answers(client, requests, world), encoding="utf-8")
         while messages.is_open:
             run(check=messages.check_client)
     except* BrokenPipeError:
@@ -199,8 +206,11 @@ def _parse(line: bytes) -> JSONRPCMessage | Refusal:
 class _Messages(io.BufferedIOBase):
     """The messages that the MCP library reads. They end at the end of each of its connections."""
 
-    def __init__(self, client: Client, requests: _Requests, *, seconds_to_finish: float) -> None:
+    def __init__(
+        self, client: Client, requests: _Requests, *, seconds_to_finish: float, world: LateWorld | None
+    ) -> None:
         self._client = client
+        self._world = world
         self._requests = requests
         self._seconds_to_finish = seconds_to_finish
         self._chunks = self._read_chunks()
@@ -235,6 +245,8 @@ class _Messages(io.BufferedIOBase):
             if self._starts_connection(message):
                 self._requests.wait(self._client, seconds=self._seconds_to_finish)
                 yield b""
+            if self._world and isinstance(message, JSONRPCRequest) and message.method not in WITHOUT_DATA:
+                self._world.build()
             self._requests.begin(message)
             yield line + b"\n"
         self._requests.wait(self._client, seconds=self._seconds_to_finish)
@@ -254,9 +266,10 @@ class _Answers(io.BufferedIOBase):
 
     name = "stdout"
 
-    def __init__(self, client: Client, requests: _Requests) -> None:
+    def __init__(self, client: Client, requests: _Requests, world: LateWorld | None) -> None:
         self._client = client
         self._requests = requests
+        self._world = world
 
     def writable(self) -> bool:
         return True
@@ -268,6 +281,8 @@ class _Answers(io.BufferedIOBase):
         finally:
             for line in content.split(b"\n"):
                 self._requests.end(line)
+        if self._world:
+            self._world.start()
         return len(content)
 
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 from quilt_mcp.console.process import Misuse
-
-World = Literal["admin", "member", "signed_out", "empty"]
-"""The worlds of quilt_mcp.demo.world, which is too expensive to import for their names."""
+from quilt_mcp.console.worlds import World
 
 Demo = Annotated[
     World | None,

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
+from quilt_mcp.core.parameters import parse_integer
 
 VERSION = 1
 MAX_LENGTH = 512
@@ -140,25 +141,3 @@ def parse_limit(text: str | None, *, default: int = DEFAULT_LIMIT, largest: int 
     """
     advice = f"Omit `limit` for pages of {default}. Use `next_cursor` to read further pages."
     return parse_integer("limit", text, default=default, largest=largest, advice=advice)
-
-
-def parse_integer(name: str, text: str | None, *, default: int, largest: int, advice: str) -> int:
-    """Parse the value of a parameter.
-
-    Args:
-        name: of the parameter.
-        text: as the caller wrote it; None if the parameter is absent.
-        default: the value of an absent parameter.
-        largest: the largest value.
-        advice: the suggested action.
-
-    Raises:
-        InvalidTemplateVariable: it is not an integer from 1 to `largest`.
-    """
-    if text is None:
-        return default
-    if re.fullmatch(r"[0-9]{1,4}", text) and 1 <= int(text) <= largest:
-        return int(text)
-    raise InvalidTemplateVariable(
-        f"`{name}` must be an integer from 1 to {largest}.", details=f"It was {text!a}.", suggested_actions=[advice]
-    )

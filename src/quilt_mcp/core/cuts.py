@@ -7,6 +7,8 @@ from quilt_mcp.core.answers import to_json
 
 PAGE_CHARACTERS = 40_000
 """Where a page ends if it has not ended at its number of rows. Some clients show 50,000 characters of one answer."""
+LARGEST_ANSWER = 60_000
+"""More characters than any answer has: a page, what stands beside its rows, and the longest text of one row."""
 
 T = TypeVar("T")
 
@@ -18,6 +20,11 @@ def fit(rows: Sequence[T], room: int = PAGE_CHARACTERS) -> list[T]:
         if room < 0 and count:
             return list(rows[:count])
     return list(rows)
+
+
+def fit_beside(rows: Sequence[T], rest: object) -> list[T]:
+    """Return as many of the first rows as fit into an answer with the rest of it, and at least a quarter of a page."""
+    return fit(rows, max(PAGE_CHARACTERS - len(to_json(rest)), PAGE_CHARACTERS // 4))
 
 
 def cut_text(text: str, most: int) -> tuple[str, bool]:

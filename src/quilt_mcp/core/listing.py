@@ -8,12 +8,13 @@ previous page. So a page costs the same at any depth, and inserts and deletes el
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import anyio
 from fastmcp import FastMCP
+from fastmcp.resources import Resource as FastMCPResource
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import bind_request_context
 from fastmcp.server.middleware import MiddlewareContext
@@ -55,11 +56,14 @@ class ListSource:
         scope: returns what the caller of the request may see, as a hashable value for the providers.
         providers: with disjoint intervals.
         static: returns resources that need no data source.
+        describe_rest: returns sentences for the descriptions of static resources, by URI: what this list leaves out of
+            a collection.
     """
 
     scope: Callable[[], Awaitable[Hashable]]
     providers: Sequence[ListingProvider]
     static: Callable[[], Sequence[Resource]] = list
+    describe_rest: Callable[[], Mapping[str, str]] = dict
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,9 @@ class Listing:
         after = cursors.decode(cursor, tag) if cursor else ""
         size = self._page_size
         rows = await self._rows(after, size + 1, scopes, read, until)
-        ordered = sorted([*static, *(one for source in self._sources for one in source.static())], key=_uri)
+        notes = {uri: note for source in self._sources for uri, note in source.describe_rest().items()}
+        own = [one for source in self._sources for one in source.static()]
+        ordered = sorted([_add_note(one, notes.get(_uri(one))) for one in (*static, *own)], key=_uri)
         following = ordered[bisect_right(ordered, after, key=_uri) :]
         found = sorted([*rows, *following[: size + 1]], key=_uri)
         next_cursor = cursors.encode(_uri(found[size - 1]), tag) if len(found) > size else None
@@ -198,6 +204,20 @@ class Asked:
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
+def _describe(uri: str, resource: FastMCPResource) -> Resource:
+    """Return the row of a resource, without a title that repeats the name, and tags that repeat the category."""
+    title = None if resource.title == resource.name else resource.title
+    category = (resource.meta or {}).get("category")
+    meta = resource.meta if resource.tags == {category} else resource.get_meta()
+    return resource.to_mcp_resource(uri=uri, title=title, _meta=meta)
+
+
+def _add_note(resource: Resource, note: str | None) -> Resource:
+    if note is None:
+        return resource
+    return resource.model_copy(update={"description": " ".join(filter(None, (resource.description, note)))})
+
+
 def _uri(resource: Resource) -> str:
     return str(resource.uri)
 
@@ -266,6 +286,6 @@ class PagedFastMCP(FastMCP):
         return page
 
     async def _static(self) -> list[Resource]:
-        """Return the few resources that FastMCP lists from memory for this caller."""
+        """Return the few resources that FastMCP lists from memory for this caller. A row says each thing once."""
         listed = {str(one.uri): one for one in await self.list_resources(run_middleware=False)}
-        return [one.to_mcp_resource(uri=uri) for uri, one in listed.items()]
+        return [_describe(uri, one) for uri, one in listed.items()]

@@ -29,6 +29,7 @@ from mcp_types import (
 from pydantic import AnyUrl, ConfigDict, SkipValidation
 
 from quilt_mcp.core.answers import MIME_TYPE, Document, GetResourceError, GetResourceSuccess, JSONObject
+from quilt_mcp.core.cuts import LARGEST_ANSWER
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition, parameters_of, path_of, path_variables
 
@@ -203,6 +204,7 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
                 read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=True
             ),
             tags={"resources"},
+            meta={"anthropic/maxResultSizeChars": LARGEST_ANSWER},  # Claude Code writes longer results into a file
             manager=manager,
         )
     )

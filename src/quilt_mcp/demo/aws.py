@@ -240,6 +240,7 @@ S3_ACTIONS = {
 CATALOG_ACTIONS = (
     "athena:ListWorkGroups",
     "athena:GetDataCatalog",
+    "athena:ListDataCatalogs",
     "athena:ListDatabases",
     "glue:GetDatabase",
     "glue:GetDatabases",

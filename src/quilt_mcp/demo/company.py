@@ -1,7 +1,7 @@
 """The companies of the demo worlds: one that uses Quilt every day, and one that has just installed it."""
 
 from quilt_mcp.demo.data_lake import BUCKETS, DATABASES, NON_MANAGED, PRIMARY, QUERIES, RESEARCHER, WORK_GROUPS
-from quilt_mcp.demo.records import Company, Policy, Role, User
+from quilt_mcp.demo.records import APIKey, Company, Policy, Role, User
 
 ADMIN = "amara_osei"
 MEMBER = "jonas_lindqvist"
@@ -94,6 +94,21 @@ mappings:
 """
 
 
+API_KEYS = (
+    APIKey("ingest", "svc_ingest", "qk_7f3a", "2025-03-03T08:00:00Z", "2026-03-03T08:00:00Z", "2025-05-28T08:15:02Z"),
+    APIKey("notebooks", ADMIN, "qk_b210", "2025-04-22T09:14:55Z", "2025-07-21T09:14:55Z", "2025-05-27T16:40:11Z"),
+    APIKey("laptop", MEMBER, "qk_09ce", "2025-05-19T07:02:31Z", "2025-08-17T07:02:31Z", None),
+    APIKey(
+        name="etl",
+        owner="svc_retired_etl",
+        fingerprint="qk_d4e8",
+        created="2024-01-15T00:00:00Z",
+        expires="2024-07-13T00:00:00Z",
+        last_used="2024-06-30T23:58:40Z",
+        status="EXPIRED",
+    ),
+)
+
 ACME = Company(
     "acme",
     USERS,
@@ -104,6 +119,7 @@ ACME = Company(
     QUERIES,
     sso=SSO,
     open_query=True,
+    api_keys=API_KEYS,
 )
 
 EMPTY = Company(

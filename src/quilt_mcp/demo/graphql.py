@@ -37,7 +37,7 @@ from graphql import (
 from quilt_mcp.demo.accesses import count_accesses, count_by_extension
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.packages import describe_package, describe_packages, search, search_more
-from quilt_mcp.demo.records import ACCOUNT_ID, Bucket, Company, Level, Policy, Role, User
+from quilt_mcp.demo.records import ACCOUNT_ID, APIKey, Bucket, Company, Level, Policy, Role, User
 
 JSON = dict[str, object]
 
@@ -102,6 +102,7 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
             "user": {"list": lambda _: [records.user(user) for user in company.users]},
             "ssoConfig": lambda _: records.sso(),
             "tabulatorOpenQuery": company.open_query,
+            "apiKeys": {"list": lambda _: [records.api_key(key) for key in company.api_keys]},
         },
     }
 
@@ -160,6 +161,17 @@ class _Records:
             "isService": user.is_service,
             "role": self.role(self._company.find_role(user.role)) if user.role else None,
             "extraRoles": [self.role(self._company.find_role(name)) for name in user.extra_roles],
+        }
+
+    def api_key(self, key: APIKey) -> JSON:
+        return {
+            "name": key.name,
+            "userEmail": next(user.email for user in self._company.users if user.name == key.owner),
+            "fingerprint": key.fingerprint,
+            "status": key.status,
+            "createdAt": key.created,
+            "expiresAt": key.expires,
+            "lastUsedAt": key.last_used,
         }
 
     def role(self, role: Role) -> JSON:

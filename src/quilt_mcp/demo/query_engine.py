@@ -242,7 +242,9 @@ def _list_packages(company: Company, name: str) -> Iterator[tuple[object, ...]]:
 def _read_packages(bucket: Bucket, config: str) -> Filled:
     """Return a table of tabulator: the rows of the files in the newest revisions of packages."""
     read = yaml.safe_load(config)
-    package_form, key_form = (re.compile(read["source"][name]) for name in ("package_name", "logical_key"))
+    # a group can be named without the P, as in `captured_columns` of the answer
+    forms = (re.sub(r"\(\?<(?![=!])", "(?P<", read["source"][name]) for name in ("package_name", "logical_key"))
+    package_form, key_form = map(re.compile, forms)
     schema = [(one["name"], "double" if one["type"] == "DOUBLE" else one["type"].lower()) for one in read["schema"]]
     captured = [*package_form.groupindex, *key_form.groupindex]
     rows: list[tuple[object, ...]] = []

@@ -94,6 +94,18 @@ class User:
         return f"{self.name.replace('_', '.')}@acme.example.com"
 
 
+class APIKey(NamedTuple):
+    """An API key of a user. Dates are ISO 8601 in UTC; `last_used` is None if it was never used."""
+
+    name: str
+    owner: str
+    fingerprint: str
+    created: str
+    expires: str
+    last_used: str | None
+    status: Literal["ACTIVE", "EXPIRED"] = "ACTIVE"
+
+
 class Version(NamedTuple):
     """A version of an object in a bucket with versions.
 
@@ -283,6 +295,7 @@ class Company:
     sso: str | None = None
     sso_set_at: str = "2025-02-17T10:04:31Z"
     open_query: bool = False
+    api_keys: tuple[APIKey, ...] = ()
 
     def find_user(self, name: str) -> User:
         return {user.name: user for user in self.users}[name]

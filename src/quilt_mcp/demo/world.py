@@ -1,8 +1,6 @@
 """Enter a demo world: a company with a fake Quilt stack and a fake AWS account. The user's own data stay untouched."""
 
 import os
-import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,40 +23,17 @@ from quilt_mcp.demo.aws import Account, open_account
 from quilt_mcp.demo.company import ACME, ADMIN, EMPTY, MEMBER
 from quilt_mcp.demo.graphql import TODAY, Endpoint
 from quilt_mcp.demo.http_server import ACME_HOSTS, Certificate, make_certificate
-from quilt_mcp.demo.records import REGION, Company, User
+from quilt_mcp.demo.place import isolate_environment, open_place
+from quilt_mcp.demo.records import Company, User
 from quilt_mcp.demo.stack import FakeStack
 from quilt_mcp.settings import combine_settings
-
-LOOPBACK = "127.0.0.1,localhost"
-TRUST = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 @contextmanager
 def isolate(directory: Path) -> Iterator[None]:
     """Let AWS, Quilt and this project use only a directory until the context ends. Then everything is restored."""
-    with patch.dict(os.environ), _move_quilt3(directory / "quilt"):
-        for name in [name for name in os.environ if _is_theirs(name)]:
-            del os.environ[name]
-        os.environ.update(
-            AWS_CONFIG_FILE=str(directory / "aws-config"),
-            AWS_SHARED_CREDENTIALS_FILE=str(directory / "aws-credentials"),
-            BOTO_CONFIG=str(directory / "boto-config"),  # boto3 still reads credentials from this file
-            AWS_EC2_METADATA_DISABLED="true",
-            AWS_DEFAULT_REGION=REGION,
-            XDG_DATA_HOME=str(directory / "share"),
-            XDG_CACHE_HOME=str(directory / "cache"),
-            QUILT_DISABLE_USAGE_METRICS="1",
-            QUILT_MCP_DATA_DIR=str(directory / "data"),
-            NO_PROXY=LOOPBACK,
-            no_proxy=LOOPBACK,
-        )
+    with isolate_environment(directory), _move_quilt3(directory / "quilt"):
         yield
-
-
-def _is_theirs(name: str) -> bool:
-    return name.startswith(("AWS_", "QUILT_API", "QUILT_CATALOG", "QUILT_REGISTRY")) or (
-        name.lower().endswith("_proxy") or name in TRUST
-    )
 
 
 def route_to(port: int, certificate: Certificate, directory: Path) -> None:
@@ -142,9 +117,6 @@ PEOPLE: Mapping[str, Plan] = {
 """The worlds that `quilt-mcp demo` offers."""
 
 
-_occupied = threading.Lock()
-
-
 @dataclass(frozen=True)
 class World:
     """A world that has been entered.
@@ -200,24 +172,25 @@ def demo_world(
     """
     if name not in plans:
         raise ValueError(f"There is no world {name!r}. The worlds are {', '.join(plans)}.")
-    if not _occupied.acquire(blocking=False):
-        raise RuntimeError("This process is already in a demo world. Leave it before you enter another.")
-    try:
-        with _enter(name, plans[name], now, domains) as world:
-            yield world
-    finally:
-        _occupied.release()
+    with open_place() as directory, furnish(directory, name, domains=domains, now=now, plans=plans) as world:
+        yield world
 
 
 @contextmanager
-def _enter(name: str, plan: Plan, now: datetime | None, domains: Sequence[Domain]) -> Iterator[World]:
+def furnish(
+    directory: Path,
+    name: str,
+    *,
+    domains: Sequence[Domain],
+    now: datetime | None = None,
+    plans: Mapping[str, Plan] = PEOPLE,
+) -> Iterator[World]:
+    """Fill the place of a world, which the process has entered, until the context ends. The arguments are the same."""
+    plan = plans[name]
     company = plan.company
     user = company.find_user(plan.user) if plan.user else None
     with ExitStack() as stack:
-        # First, so that it is restored last: a thread that outlives the world cannot make an app of it meanwhile.
-        stack.enter_context(default_app.replace_temporarily())
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quilt-mcp-demo-"))).resolve()
-        stack.enter_context(isolate(directory))
+        stack.enter_context(_move_quilt3(directory / "quilt"))
         aws = stack.enter_context(open_account(company, plan.endpoint.age))
         certificate = make_certificate()
         options: dict[str, Any] = {"endpoint": plan.endpoint, "addresses": ACME_HOSTS, "certificate": certificate}
@@ -243,7 +216,7 @@ def _enter(name: str, plan: Plan, now: datetime | None, domains: Sequence[Domain
 
 
 def log_in(stack: FakeStack, user: User | None) -> None:
-    """Configure quilt3 for the stack, and sign in as `quilt3 login` does.
+    """Configure quilt3 for the stack, and sign in as `quilt-mcp login` does.
 
     Args:
         stack: the stack, which runs.

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, exists, literal, literal_column, select, t
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
-from quilt_mcp.core.cuts import fit
+from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
 from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
@@ -104,7 +104,8 @@ def read_coverage(
     totals: dict[Kind, int] = {}  # each is counted once
     for category in categories:
         tag = cursors.compute_tag("coverage", category, limited.ids, reader.scope)
-        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, totals)
+        room = PAGE_CHARACTERS // len(categories)
+        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, totals, room)
         following = cursors.encode(f"{end.count} {end.total} {end.key}", tag) if end else None
         if following:
             gap["rest"] = _make_uri(category, limited, following, limit if is_page else None)
@@ -140,7 +141,13 @@ def _parse_position(cursor: str | None, tag: str) -> _Position | None:
 
 
 def _read_gap(  # noqa: PLR0917 - one caller
-    reader: Reader, category: str, limited: Filter, position: _Position | None, limit: int, totals: dict[Kind, int]
+    reader: Reader,
+    category: str,
+    limited: Filter,
+    position: _Position | None,
+    limit: int,
+    totals: dict[Kind, int],
+    room: int,
 ) -> tuple[Gap, _Position | None]:
     """Return the gaps of one category, and the position of the next page; None if this is the last page."""
     conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _find_lacks(reader, category).items()}
@@ -156,14 +163,9 @@ def _read_gap(  # noqa: PLR0917 - one caller
         if count and len(found) <= limit:
             after = position.key if position else ""
             found += _read_kind(reader, kind, of_kind, after, limit + 1 - len(found))
-    gap: Gap = {
-        "category": category,
-        "count": count,
-        "total": total,
-        "entities": [brief for _, brief in found[:limit]],
-        "rest": None,
-    }
-    return gap, _Position(count, total, found[limit - 1][0]) if len(found) > limit else None
+    shown = fit([brief for _, brief in found[:limit]], room)
+    gap: Gap = {"category": category, "count": count, "total": total, "entities": shown, "rest": None}
+    return gap, _Position(count, total, found[len(shown) - 1][0]) if len(found) > len(shown) else None
 
 
 def _read_kind(

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypedDict, get_args
 from uuid import UUID
 
 from quilt_mcp.core import cursors
-from quilt_mcp.core.cursors import parse_integer
 from quilt_mcp.core.errors import InvalidTemplateVariable
+from quilt_mcp.core.parameters import parse_integer
 from quilt_mcp.requirements.model import BY_PREFIX, KINDS, PRIORITIES, REQUIREMENT, Kind, format_reference
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -25,9 +25,9 @@ from sqlalchemy import (
 )
 
 from quilt_mcp.core import cursors
-from quilt_mcp.core.answers import iso
+from quilt_mcp.core.answers import iso, to_json
 from quilt_mcp.core.cursors import Page
-from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
+from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit, fit_beside
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements import model
@@ -194,11 +194,20 @@ class Reader:
         rows = self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
         return [row.reference_id for row in rows]
 
-    def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
+    def list_titles(self, kind: Kind, *, after: str, limit: int, newest: int | None = None) -> list[Title]:
+        """Return the next entities in the order of their IDs, of all or of those that changed last."""
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, model.TITLE_LENGTH)
         columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
         statement = select(*columns).where(*self.restrict(table))
+        if newest is not None:
+            changed = (
+                select(table.c.id)
+                .where(*self.restrict(table))
+                .order_by(table.c.updated_at.desc(), table.c.id.desc())
+                .limit(newest)
+            )
+            statement = statement.where(table.c.id.in_(changed))
         return [Title(*row) for row in self.execute(_start_after(statement, table, after).limit(limit))]
 
     def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
@@ -284,14 +293,15 @@ def build_brief(kind: Kind, row: AnyRow) -> BriefEntity:
 
 Child = TypeVar("Child", AcceptanceCriterion, Requirement)
 
-MAX_CHILDREN = 2000
+MAX_CHILDREN = 200
+"""More do not fit into an answer."""
 
 
 def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -> EpicHierarchy:
     """Read a page of at most `limit` user stories of an epic, with the acceptance criteria and requirements of each.
 
-    A page contains whole user stories: as many as have at most 2,000 children of each kind together. Only a user story
-    that has more on its own is incomplete, and says so.
+    A page contains whole user stories: as many as have at most 200 children of each kind together, and fit into an
+    answer. Only a user story that is larger on its own is incomplete, and says so.
     """
     tag = cursors.compute_tag("hierarchy", epic["id"], reader.scope)
     position = decode_position(cursor, tag)
@@ -299,18 +309,19 @@ def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -
     counts = [_count_children(reader, kind) for kind in (model.ACCEPTANCE_CRITERIA, REQUIREMENT)]
     statement = select(*reader.columns_of(USER_STORIES), *counts).where(*of_epic)
     rows = reader.execute(_start_after(statement, user_stories, position.after[0]).limit(limit + 1))
-    shown = rows[: min(limit, _count_fitting(rows))]
-    is_last = len(shown) == len(rows)
-    total = position.totals[0] if position.totals else len(rows) if is_last else reader.count(user_stories, of_epic)
-    ids = [row.id for row in shown]
+    chosen = rows[: min(limit, _count_fitting(rows))]
+    ids = [row.id for row in chosen]
     criteria = _read_children(reader, ACCEPTANCE_CRITERIA, ids)
     wanted = _read_children(reader, REQUIREMENTS, ids)
-    stories = [_build_tree(row, criteria[row.id], wanted[row.id]) for row in shown]
+    stories = fit_beside([_build_tree(row, criteria[row.id], wanted[row.id]) for row in chosen], epic)
+    stories[:1] = [_prune(story) for story in stories[:1]]
+    is_last = len(stories) == len(rows)
+    total = position.totals[0] if position.totals else len(rows) if is_last else reader.count(user_stories, of_epic)
     return {
         **epic,
         "user_stories": stories,
         "count": total,
-        "next_cursor": None if is_last else encode_position([ids[-1]], [total], tag),
+        "next_cursor": None if is_last else encode_position([stories[-1]["id"]], [total], tag),
         "is_complete": is_last and not position.after[0] and all(story["is_complete"] for story in stories),
     }
 
@@ -354,6 +365,16 @@ def _build_tree(row: AnyRow, criteria: list[AcceptanceCriterion], wanted: list[R
         "requirements_count": row.requirements_count,
         "is_complete": (len(criteria), len(wanted)) == (row.acceptance_criteria_count, row.requirements_count),
     }
+
+
+def _prune(story: UserStoryTree) -> UserStoryTree:
+    """Leave out the children of a user story that do not fit into an answer."""
+    criteria = fit(story["acceptance_criteria"], PAGE_CHARACTERS // 4)
+    wanted = fit(story["requirements"], PAGE_CHARACTERS // 2)
+    has_all = len(criteria) == len(story["acceptance_criteria"]) and len(wanted) == len(story["requirements"])
+    if has_all or len(to_json(story)) <= PAGE_CHARACTERS:
+        return story
+    return {**story, "acceptance_criteria": criteria, "requirements": wanted, "is_complete": False}
 
 
 MAX_LIMIT = 500

@@ -60,7 +60,8 @@ class EntityProvider:
             return []
         if after and not parameters.is_id(after):  # PostgreSQL refuses to compare it
             raise cursors.make_invalid()
-        read = partial(current_store().list_titles, self.kind, scope, after=after, limit=limit)
+        newest = count_listed() or None
+        read = partial(current_store().list_titles, self.kind, scope, after=after, limit=limit, newest=newest)
         return [self._describe(one) for one in await run_in_pool("database", read)]
 
     def _describe(self, entity: "Title") -> Resource:
@@ -68,11 +69,25 @@ class EntityProvider:
         shown = f"{entity.title[: MAX_SHOWN - 1]}…" if is_cut else entity.title
         return Resource(
             uri=f"{self.prefix}{entity.id}",
-            name=f"{self.kind.title}: {shown}",
-            description=f"{self.kind.title} {entity.reference_id}: {shown}",
+            name=f"{self.kind.title} {entity.reference_id}",
+            title=shown,
             mime_type=MIME_TYPE,
             annotations=Annotations(last_modified=iso(entity.updated_at)) if entity.updated_at else None,
         )
+
+
+def count_listed() -> int:
+    """Return how many entities of each kind are listed; 0 if all are."""
+    return current_app().settings_as(RequirementsSettings).max_resources_per_provider
+
+
+def describe_rest() -> dict[str, str]:
+    """Return what the rows of the collections say if the list has some of their entities only."""
+    settings = current_app().settings_as(RequirementsSettings)
+    if not (settings.list_entities and count_listed()):
+        return {}
+    note = f"This list has at most {count_listed()} of them: those that changed last."
+    return {f"requirements://{kind.segment}": note for kind in KINDS}
 
 
 def list_search_template() -> list[Resource]:
@@ -220,7 +235,7 @@ REQUIREMENTS = Domain(
     },
     fill_demo=lambda scene: import_module("quilt_mcp.requirements.sample").fill_demo(scene),  # it imports SQLAlchemy
     resources=RESOURCES,
-    listing=ListSource(find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template),
+    listing=ListSource(find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template, describe_rest),
     checks={"database": check_database},
     pools={"requirements": "database"},
     settings=RequirementsSettings,

@@ -120,7 +120,7 @@ def list_requirement_types(cursor: str | None = None, limit: str | None = None) 
 def get_epic_hierarchy(entity_id: str, cursor: str | None = None, limit: str | None = None) -> EpicHierarchy:
     """An epic with its user stories, each with its acceptance criteria and requirements.
 
-    A page has at most 200 user stories, and ends before the children would exceed 2,000 of one kind.
+    A page has at most 200 user stories, and ends before they would not fit into an answer.
     """
     return current_store().read_hierarchy(entity_id, cursor, limit)
 

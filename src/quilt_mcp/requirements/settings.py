@@ -32,6 +32,12 @@ class RequirementsSettings(StorageSettings):
         default=True,
         description="List each entity in `resources/list`. If off, the list does not use the requirements database.",
     )
+    max_resources_per_provider: int = Field(
+        25,
+        ge=0,
+        description="List at most so many entities of each kind in `resources/list`: those that changed last. 0 lists "
+        "all. All of them can be read, searched and completed.",
+    )
     list_search_template: bool = Field(
         default=False, description="List `requirements://search/{query}` in `resources/list` as a resource too."
     )

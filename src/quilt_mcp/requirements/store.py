@@ -179,9 +179,11 @@ class RequirementsStore:
         with self.open_reader() as reader:
             return reader.list_references(kind, prefix, limit)
 
-    def list_titles(self, kind: Kind, scope: Scope, *, after: str, limit: int) -> list[Title]:
+    def list_titles(
+        self, kind: Kind, scope: Scope, *, after: str, limit: int, newest: int | None = None
+    ) -> list[Title]:
         with self.open_reader(scope) as reader:
-            return reader.list_titles(kind, after=after, limit=limit)
+            return reader.list_titles(kind, after=after, limit=limit, newest=newest)
 
     def _parse_id(self, kind: Kind, text: str) -> EntityId:
         """Parse an ID. If it is not valid, suggest the most similar entity that the caller may see."""

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from sqlalchemy import ColumnElement
 
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.requirements.answers import BriefEntity, Cycle, Trace, TracedEntity, TraceLink
 from quilt_mcp.requirements.conditions import match_any
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
@@ -250,6 +251,8 @@ def build_node(kind: Kind, row: AnyRow, *, is_below: bool) -> Node:
 
 MAX_LINKS = 2000
 """Maximum number of links of a trace."""
+ROOM = PAGE_CHARACTERS * 3 // 4
+"""Characters of the links of a page. The cycles that they close are named beside them."""
 MAX_CYCLES = 20
 """Maximum number of cycles that a page names."""
 MAX_PATH = 50
@@ -346,8 +349,9 @@ def _note_rest(result: Walk, ends: list[Node], found: FoundLinks, listed: set[st
 
 def _make_page(result: Walk, *, depth: int, after: str, limit: int, tag: str) -> Trace:
     first = bisect_right(result.steps, after, key=lambda step: step.key)
-    steps = result.steps[first : first + limit]
-    is_last = first + limit >= len(result.steps)
+    links = fit([_describe_step(step, result.continues) for step in result.steps[first : first + limit]], ROOM)
+    steps = result.steps[first : first + len(links)]
+    is_last = first + len(links) >= len(result.steps)
     start = next(iter(result.nodes.values()))
     shown = {step.link.relationship_id for step in steps}
     relations = [_make_relation(step.link) for step in result.steps if step.link.relationship_id]
@@ -358,7 +362,7 @@ def _make_page(result: Walk, *, depth: int, after: str, limit: int, tag: str) ->
         "depth": depth,
         "entity_count": len(result.nodes),
         "count": len(result.steps),
-        "links": [_describe_step(step, result.continues) for step in steps],
+        "links": links,
         "cycle_count": len(cycles),
         "page_cycle_count": len(on_page),
         "cycles": [_describe_cycle(cycle, result.nodes) for cycle in on_page[:MAX_CYCLES]],

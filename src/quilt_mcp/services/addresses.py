@@ -21,6 +21,9 @@ QUILT_URI = re.compile(rf"quilt\+s3://{BUCKET}/?#(?P<fragment>.*)", re.DOTALL)
 SPECIFIED = re.compile(rf"{PACKAGE}(?:[@:](?P<revision>[^@:]+))?")
 S3_URI = re.compile(rf"s3://{BUCKET}(?:/(?P<key>.*))?", re.DOTALL)
 S3_ARN = re.compile(rf"arn:aws(?:-[a-z-]+)?:s3:::{BUCKET}(?:/(?P<key>.*))?", re.DOTALL)
+ACCESS_POINT = re.compile(
+    r"arn:aws[a-z-]*:s3(?:-[a-z-]+)?:[a-z0-9-]*:[0-9]{12}:(?:accesspoint|outpost)[/:].+", re.DOTALL
+)
 VERSION = re.compile(r"\?versionId=([^&#]+)$")
 STRAY = re.compile("%(?![0-9A-Fa-f]{2})")
 """A percent sign that encodes nothing, as in addresses that were not encoded."""
@@ -45,6 +48,15 @@ def translate(address: str) -> Address | None:
     if match := S3_ARN.fullmatch(address):
         key = (match["key"] or "").removesuffix("*")
         return Address(_make_object(match["bucket"], key, None))
+    if ACCESS_POINT.fullmatch(address):
+        raise InvalidURI(
+            "This is an access point, which this server reads by its alias.",
+            details=address,
+            suggested_actions=[
+                "Read quilt://buckets/{alias}/objects: `aws s3control get-access-point` shows the alias (…-s3alias).",
+                "A multi-region access point has no alias: use one of its buckets.",
+            ],
+        )
     if address.startswith(("https://", "http://")):
         return _translate_page(address)
     return None

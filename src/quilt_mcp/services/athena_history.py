@@ -11,8 +11,9 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
-from quilt_mcp.core.cuts import cut_text, fit
-from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.cuts import cut_text, fit_beside
+from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.parameters import parse_choice
 from quilt_mcp.services.athena_quotas import LISTS, ask_each, share_read
 from quilt_mcp.services.athena_workgroups import (
     WORKGROUPS_SHARE,
@@ -174,7 +175,9 @@ def athena_query_history(
     then false. `unprocessed` is the number of queries that Athena listed but did not describe. Query text is cut at
     4000 characters. Athena keeps queries for 45 days. `uri` of a query reads its results.
     """
-    asked = _Asked(_choose("order", order, ORDERS) or "newest", _choose("status", status, STATUSES), workgroup)
+    asked = _Asked(
+        parse_choice("order", order, ORDERS) or "newest", parse_choice("status", status, STATUSES), workgroup
+    )
     return _write_history(asked, share_read(_read_history, (current_caller().aws, workgroup)))
 
 
@@ -197,22 +200,6 @@ def list_executions(prefix: str) -> list[str]:
     queries.sort(key=_time_of, reverse=True)
     queries.sort(key=lambda one: (one.get("Status", {}).get("State") != "SUCCEEDED", one.get("StatementType") != "DML"))
     return [one["QueryExecutionId"] for one in queries if one["QueryExecutionId"].startswith(prefix)]
-
-
-def _choose(name: str, given: str | None, known: Sequence[T]) -> T | None:
-    """Return the value of a parameter.
-
-    Raises:
-        InvalidTemplateVariable: it is not one of those that are known.
-    """
-    found = next((one for one in known if one == given), None)
-    if given is None or found:
-        return found
-    raise InvalidTemplateVariable(
-        f"`{name}` must be one of: {', '.join(map(str, known))}.",
-        details=f"It was {given!a}.",
-        suggested_actions=[f"Use one of these values, or omit `{name}`."],
-    )
 
 
 class _Asked(NamedTuple):
@@ -271,8 +258,10 @@ def _write_history(asked: _Asked, read: _Found) -> HistoryAnswer:
     executions.sort(key=SORT[asked.order])
     rows = [describe_query(one) for one in executions]
     selected = [row for row in rows if asked.status in {None, row["status"]}][:NEWEST]
-    history = fit(selected)
     unprocessed = sum(one.unprocessed for one in read.found.values())
+    unavailable: list[UnavailableWorkgroup]
+    unavailable = [{"name": name, "reason": str(failed[name] or NOT_IN_TIME)} for name in read.names if name in failed]
+    history = fit_beside(selected, [covered, unavailable])
     return {
         "query_history": history,
         "order": asked.order,
@@ -283,9 +272,7 @@ def _write_history(asked: _Asked, read: _Found) -> HistoryAnswer:
         "left_out": len(selected) - len(history),
         "max_results": NEWEST,
         "workgroups": covered,
-        "workgroups_unavailable": [
-            {"name": name, "reason": str(failed[name] or NOT_IN_TIME)} for name in read.names if name in failed
-        ],
+        "workgroups_unavailable": unavailable,
         "unprocessed": unprocessed,
         "region": read.region,
         "workgroups_total": len(read.names) if read.is_listed else None,

@@ -214,7 +214,7 @@ def _find_catalog(caller: "Caller", statement: Statement, database: str | None) 
         return None, database
     try:
         tables = read_table_names(caller)
-    except QueryRefused:  # an old stack, which does not list them
+    except QueryRefused:  # an old stack, which does not list them, or one that fails
         return None, database
     found = [_find_buckets(one, database, tables) for one in unplaced]
     if not any(found):

@@ -22,7 +22,13 @@ from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_history import athena_query_history
 from quilt_mcp.services.athena_quotas import DETAILS, ask_each, share_read
 from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases, read_tables
-from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, WorkgroupList, is_spark, list_enabled_workgroups
+from quilt_mcp.services.athena_workgroups import (
+    WORKGROUPS_SHARE,
+    WorkgroupList,
+    is_other,
+    is_spark,
+    list_enabled_workgroups,
+)
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.governance_service import fetch_own_role, is_managed
@@ -69,18 +75,31 @@ class DatabaseRow(TypedDict):
     uri: str
 
 
+class DataCatalogRow(TypedDict):
+    """A data catalog of Athena."""
+
+    name: str
+    """Its name."""
+    type: str | None
+    """GLUE, LAMBDA, HIVE or FEDERATED; null if Athena does not say."""
+
+
 class DatabasesAnswer(Paged):
     """A page of the databases of Glue.
 
     Attributes:
         databases: the databases of this page, sorted by name.
         data_catalog_name: the data catalog that contains them.
+        other_data_catalogs: the data catalogs of Athena beside it, sorted, at most 50, such as those of tabulator and
+            of connectors to other databases; null on other pages than the first, and if Athena did not list them.
+            `SHOW DATABASES IN` shows what one has.
         source: the AWS service that listed them.
         region: the AWS region.
     """
 
     databases: list[DatabaseRow]
     data_catalog_name: str
+    other_data_catalogs: list[DataCatalogRow] | None
     source: Literal["glue"]
     region: str
 
@@ -94,6 +113,8 @@ class WorkgroupRow(TypedDict):
         creation_time: ISO 8601 in UTC; null if unknown.
         engine: the version of its engine, as AWS names it, such as "Athena engine version 3"; null if AWS did not say.
         is_spark: whether it runs Spark. No SQL runs in such a workgroup; null if the engine is unknown.
+        needs_identity_center: whether only users of IAM Identity Center can use it: the AWS credentials of a Quilt role
+            cannot; null without details.
         scan_limit_bytes: Athena cancels a query there that scans more bytes; null if there is no limit, or without
             details.
         output_location: where it stores results; null if not set, or without details.
@@ -108,6 +129,7 @@ class WorkgroupRow(TypedDict):
     creation_time: str | None
     engine: str | None
     is_spark: bool | None
+    needs_identity_center: bool | None
     scan_limit_bytes: int | None
     output_location: str | None
     managed_results: bool | None
@@ -123,8 +145,8 @@ class RecommendedWorkgroup(TypedDict):
         role: the caller's role in the Quilt stack; null if there is none, or if it is unknown.
         workgroup: the workgroup to use; null if it is unknown.
         workgroup_reason: what the choice is based on, or why there is none.
-        candidates: the enabled workgroups of the Quilt stack that AWS described to the caller, sorted.
-        disabled: the disabled workgroups of the Quilt stack, sorted. No query can use them.
+        candidates: the enabled workgroups of the Quilt stack that AWS described to the caller, sorted, at most 50.
+        disabled: the disabled workgroups of the Quilt stack, sorted, at most 50. No query can use them.
         data_catalog: the data catalog of athena://databases, for all tables but those of tabulator.
         tabulator_data_catalog: the data catalog of the stack's tabulator tables; null if the stack's name is unknown.
         tabulator_data_catalog_exists: true if Athena returned it; null if that is unknown.
@@ -147,13 +169,12 @@ class RecommendedWorkgroup(TypedDict):
     iceberg_reason: str
 
 
-class WorkgroupsAnswer(TypedDict):
+class WorkgroupsAnswer(Paged):
     """The answer of athena://workgroups.
 
     Attributes:
-        workgroups: the enabled workgroups: those of Quilt first, then by name.
+        workgroups: the enabled workgroups of this page: those of Quilt first, then by name.
         region: the AWS region.
-        count: the number of workgroups in the list.
         workgroups_total: the number of enabled workgroups; null if not all of them were listed: only 1,000 are
             read, and only as many as the time allows.
         workgroups_covered: the number of workgroups that AWS described.
@@ -162,7 +183,6 @@ class WorkgroupsAnswer(TypedDict):
 
     workgroups: list[WorkgroupRow]
     region: str
-    count: int
     workgroups_total: int | None
     workgroups_covered: int
     recommended: RecommendedWorkgroup
@@ -172,6 +192,7 @@ WORKGROUP_PREFIX = "QuiltUserAthena-"
 FOR_OTHER_ROLES = "NonManagedRoleWorkgroup"
 ASK = "Ask a Quilt administrator which workgroup to use."
 MAX_DATABASES = 5
+MAX_NAMES = 50
 TAG_TABLE = "_package_tag"
 """The end of the name of one of Quilt's four tables for each bucket."""
 REPEAT = "Read athena://workgroups again in a minute."
@@ -243,8 +264,8 @@ def recommend(
         "role": standing.role if standing else None,
         "workgroup": choice.workgroup,
         "workgroup_reason": choice.reason,
-        "candidates": choice.candidates,
-        "disabled": choice.unusable,
+        "candidates": choice.candidates[:MAX_NAMES],
+        "disabled": choice.unusable[:MAX_NAMES],
         "data_catalog": DATA_CATALOG,
         "tabulator_data_catalog": catalog,
         "tabulator_data_catalog_exists": exists,
@@ -283,7 +304,10 @@ def _choose(
     if standing and shared and _has_custom_role(caller, standing):
         return shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles."
     if disabled and all_known:
-        return None, f"No enabled workgroup has your role's name. Disabled: {', '.join(disabled)}. {ASK}"
+        return (
+            None,
+            f"No enabled workgroup has your role's name. Disabled: {', '.join(disabled[:MAX_DATABASES])}. {ASK}",
+        )
     return None, _explain(stack, candidates, all_known=all_known)
 
 
@@ -331,7 +355,10 @@ def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | Non
         return None, f"Not found: {failure.message}"
     if names:
         return None, f"No table shows that one of these is the stack's: {', '.join(sorted(names)[:MAX_DATABASES])}."
-    return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
+    return None, (
+        "Glue shows you no database of this kind, which Quilt Platform keeps since 1.70. Older stacks keep the views "
+        "{bucket}_packages-view and {bucket}_objects-view in a database; ask an administrator for its name."
+    )
 
 
 def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str, *, is_named: bool) -> str | None:
@@ -354,10 +381,11 @@ def _find_table_of_bucket(caller: "Caller", aws: "AWSClients", database: str) ->
     return None
 
 
-def athena_workgroups_list() -> WorkgroupsAnswer:
+def athena_workgroups_list(cursor: str | None = None, limit: str | None = None) -> WorkgroupsAnswer:
     """Athena workgroups, and which to use.
 
-    Only enabled workgroups are listed. Each has the location of its results. Quilt's own workgroups come first. If AWS
+    Only enabled workgroups are listed, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one, and
+    each page reads all of them. Each has the location of its results. Quilt's own workgroups come first. If AWS
     does not return the details of a workgroup, its `details_available` is false, `details_error` is the reason, and the
     values from the details are null. `recommended` names the workgroup to use for your queries, and the data catalogs
     of tabulator tables and of all other tables, each with its evidence.
@@ -367,10 +395,19 @@ def athena_workgroups_list() -> WorkgroupsAnswer:
     aws = caller.open_aws(standing) if standing else caller.aws
     listed, details = share_read(_read_details, aws)
     rows = [_workgroup_row(one, details.get(one["Name"])) for one in listed.enabled]
+    page = cut_page(
+        rows,
+        lambda row: f"{'b' if is_other(row['name']) else 'a'}{row['name']}",
+        build=lambda row: row,
+        cursor=cursor,
+        limit=limit,
+        scope=("workgroups", aws.region),
+    )
     return {
-        "workgroups": rows,
+        "workgroups": page.rows,
+        "count": page.total,
+        "next_cursor": page.next_cursor,
         "region": aws.region,
-        "count": len(rows),
         "workgroups_total": len(rows) if listed.is_complete else None,
         "workgroups_covered": sum(row["details_available"] for row in rows),
         "recommended": recommend(
@@ -410,6 +447,9 @@ def _workgroup_row(
         "creation_time": iso(listed.get("CreationTime")),
         "engine": engine,
         "is_spark": None if engine is None else is_spark(engine),
+        "needs_identity_center": configuration.get("IdentityCenterConfiguration", {}).get("EnableIdentityCenter", False)
+        if known is not None
+        else None,
         "scan_limit_bytes": configuration.get("BytesScannedCutoffPerQuery"),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
         "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
@@ -449,10 +489,22 @@ def athena_databases_list(cursor: str | None = None, limit: str | None = None) -
         "databases": page.rows,
         "next_cursor": page.next_cursor,
         "data_catalog_name": DATA_CATALOG,
+        "other_data_catalogs": None if cursor else _list_other_catalogs(aws),
         "count": page.total,
         "source": "glue",
         "region": aws.region,
     }
+
+
+def _list_other_catalogs(aws: "AWSClients") -> list[DataCatalogRow] | None:
+    """List the first data catalogs; None if Athena refuses or fails, which says nothing about the databases of Glue."""
+    try:
+        found: athena.ListDataCatalogsOutputTypeDef = aws.call("athena", "list_data_catalogs", MaxResults=MAX_NAMES)
+    except ResourceFailure:
+        return None
+    listed = [one for one in found.get("DataCatalogsSummary", []) if "CatalogName" in one]
+    names = {one["CatalogName"]: one.get("Type") for one in listed if one["CatalogName"] != DATA_CATALOG}
+    return [{"name": name, "type": names[name]} for name in sorted(names)]
 
 
 def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:

@@ -4,17 +4,20 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cursors import compute_tag, decode, encode, parse_limit
+from quilt_mcp.core.cuts import fit, fit_beside
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.table_formats import Field, Layout, TableFormat, read_layout
 
 if TYPE_CHECKING:
     from types_boto3_glue import type_defs as glue
@@ -27,10 +30,15 @@ MAX_SQL = 20_000
 _COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
 PAGE = 100  # the maximum for GetTables and GetDatabases
 MAX_TABLES = 5000
-MAX_COLUMNS = 2000
+MAX_COLUMNS = 200
+"""On a page."""
+MAX_KEYS = 50
 MAX_TYPE = 2000
+MAX_MARK = 60
+"""Characters of a name in a cursor."""
 MAX_NAME = 255
-MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
+MAX_PARAMETERS, MAX_PARAMETER = 4_000, 1000
+"""Characters of all parameters, and of one."""
 MAX_EXAMPLE_DATABASES = 10
 LIST_DATABASES = "Read athena://databases for the existing databases."
 OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
@@ -45,7 +53,7 @@ class TableBase(TypedDict):
         description: its description; empty if there is none.
         location: where its data is; null if Glue does not say, as for a view.
         link_target: for a resource link, the table or database to which it points; null otherwise.
-        column_count: the number of columns, without partition keys; null if Glue does not list columns.
+        column_count: the number of columns, without partition keys; null if Glue does not hold columns.
         create_time: ISO 8601 in UTC; null if unknown.
         update_time: ISO 8601 in UTC; null if unknown.
     """
@@ -63,9 +71,11 @@ class TableBase(TypedDict):
 class TableRow(TableBase):
     """One table of a list."""
 
+    table_format: TableFormat | None
+    """Null for a table that consists only of its files."""
     partition_keys: list[str] | None
-    """The names of the partition keys, in their order; null for an Iceberg table, because its partitioning is hidden:
-    it is in its metadata, and not in Glue; null also for a resource link, for which Glue does not list them."""
+    """The names of the partition keys, in their order; null if Glue does not hold them: for an Iceberg or Delta table,
+    whose own metadata has them, and for a resource link."""
     uri: str
     """The URI of the table with its columns."""
 
@@ -110,17 +120,22 @@ class TableAnswer(TableBase):
     Attributes:
         database: the name of its database.
         sql_name: the name to use in a query in Athena.
-        table_format: "iceberg" for an Iceberg table; null for others.
-        columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
+        table_format: null for a table that consists only of its files.
+        columns: the columns of this page, without partition keys, in their order; null if Glue does not hold columns.
             Columns that were dropped from an Iceberg table are left out.
-        partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
-            its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
-            Null also for a resource link, for which Glue does not list them.
+        columns_reason: why columns are unknown, or where they are from if Glue's own list is not true; null otherwise.
+        next_cursor: the `cursor` of the next page of columns; null on the last page.
+        partition_keys: the columns by which its data is partitioned, in their order; null if Glue does not hold them:
+            for an Iceberg or Delta table, whose own metadata has them, and for a resource link. `SHOW CREATE TABLE` in
+            Athena shows them. At most 50.
         classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
         input_format: the Hadoop class that reads its files; null if Glue does not say.
         serde: the Hadoop class that parses its rows; null if Glue does not say.
         parameters: its parameters, sorted. Of many or long ones, only a part.
-        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        parameters_truncated: whether parameters are left out or cut: one has at most 1,000 characters, and all of them
+            have about 4,000.
+        is_registered_with_lake_formation: if true, Lake Formation can leave columns and rows out for a role, here and
+            in queries; null if Glue does not say.
         packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
         view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
         view_sql_truncated: whether the query is cut at 20,000 characters.
@@ -130,14 +145,17 @@ class TableAnswer(TableBase):
 
     database: str
     sql_name: str
-    table_format: Literal["iceberg"] | None
+    table_format: TableFormat | None
     columns: list[Column] | None
+    columns_reason: str | None
+    next_cursor: str | None
     partition_keys: list[Column] | None
     classification: str | None
     input_format: str | None
     serde: str | None
     parameters: dict[str, str]
     parameters_truncated: bool
+    is_registered_with_lake_formation: bool | None
     packages: str | None
     view_sql: str | None
     view_sql_truncated: bool
@@ -200,19 +218,44 @@ def athena_tables_list(
     }
 
 
-def athena_table_get(database: str, table: str) -> TableAnswer:
+def athena_table_get(database: str, table: str, cursor: str | None = None, limit: str | None = None) -> TableAnswer:
     """A table's columns and location.
 
-    It also has partition keys. Columns have their types and comments. The answer also has the format. `sql_name` is the
-    name to use in a query. Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
+    It also has partition keys. Columns have their types and comments, and there are at most 200 per page. The answer
+    also has the format. `sql_name` is the name to use in a query. Long values are cut, and the answer says so. For a
+    view, `view_sql` is its query.
     """
+    size = parse_limit(limit, default=MAX_COLUMNS)
     names = _check_name("database", database), _check_name("table", table)
     aws = current_caller().aws
     try:
         found: glue.TableTypeDef = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
     except NotFound as failure:
         raise _make_unknown_table(aws, *names, failure) from failure
-    return _table_answer(found, names[0], aws.region)
+    tag = compute_tag("glue columns", aws.region, *names)
+    layout = read_layout(found)
+    columns = layout.columns
+    start = _find_start(columns or [], cursor, tag) if cursor else 0
+    answer = _table_answer(found, layout, names[0], aws.region)
+    if columns is not None:
+        page = fit_beside([_column(one) for one in columns[start : start + size]], answer)
+        end = start + len(page)
+        answer["columns"] = page
+        answer["next_cursor"] = (
+            encode(f"{end} {columns[end - 1]['Name'][:MAX_MARK]}", tag) if end < len(columns) else None
+        )
+    return answer
+
+
+def _find_start(columns: Sequence[Field], cursor: str, tag: str) -> int:
+    number, name = decode(cursor, tag, r"[1-9][0-9]{0,5} .*").split(" ", 1)
+    if int(number) > len(columns) or columns[int(number) - 1]["Name"][:MAX_MARK] != name:
+        raise InvalidTemplateVariable(
+            "The cursor's page cannot be found.",
+            details="The columns of the table are not those of the page before.",
+            suggested_actions=["Start without a cursor."],
+        )
+    return int(number)
 
 
 def list_databases(prefix: str) -> list[str]:
@@ -314,64 +357,50 @@ def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: N
     )
 
 
-def is_iceberg(table: "glue.TableTypeDef") -> bool:
-    return table.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG"
-
-
-def _list_columns(storage: "glue.StorageDescriptorOutputTypeDef") -> "list[glue.ColumnOutputTypeDef] | None":
-    """Return the columns that exist; None if Glue lists none. Glue keeps those that Iceberg tables had before."""
-    if "Columns" not in storage:
-        return None
-    return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
-
-
-def _list_partition_keys(table: "glue.TableTypeDef") -> "list[glue.ColumnOutputTypeDef] | None":
-    if is_iceberg(table):
-        return None
-    return table.get("PartitionKeys", None if "TargetTable" in table else [])
-
-
-def _describe(table: "glue.TableTypeDef") -> TableBase:
-    storage = table.get("StorageDescriptor", {})
-    columns = _list_columns(storage)
+def _describe(table: "glue.TableTypeDef", layout: Layout) -> TableBase:
     return {
         "name": table["Name"],
         "type": table.get("TableType"),
         "description": table.get("Description", ""),
-        "location": storage.get("Location") or None,
+        "location": layout.location,
         "link_target": describe_link(table.get("TargetTable")),
-        "column_count": None if columns is None else len(columns),
+        "column_count": None if layout.columns is None else len(layout.columns),
         "create_time": iso(table.get("CreateTime")),
         "update_time": iso(table.get("UpdateTime")),
     }
 
 
 def _table_row(table: "glue.TableTypeDef", database: str) -> TableRow:
-    keys = _list_partition_keys(table)
+    layout = read_layout(table)
+    keys = layout.partition_keys
     return {
-        **_describe(table),
+        **_describe(table, layout),
+        "table_format": layout.format,
         "partition_keys": None if keys is None else [key["Name"] for key in keys],
         "uri": f"athena://databases/{quote(database, safe='')}/tables/{quote(table['Name'], safe='')}",
     }
 
 
-def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:
+def _table_answer(table: "glue.TableTypeDef", layout: Layout, database: str, region: str) -> TableAnswer:
     storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
-    columns, keys = _list_columns(storage), _list_partition_keys(table)
+    keys = layout.partition_keys
     view_sql, kept = read_view_sql(table), cut_parameters(parameters)
     return {
-        **_describe(table),
+        **_describe(table, layout),
         "database": database,
         "sql_name": f"{quote_sql(database)}.{quote_sql(table['Name'])}",
-        "table_format": "iceberg" if is_iceberg(table) else None,
-        "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
-        "partition_keys": None if keys is None else [_column(one) for one in keys],
+        "table_format": layout.format,
+        "columns": None,
+        "columns_reason": layout.columns_reason,
+        "next_cursor": None,
+        "partition_keys": None if keys is None else [_column(one) for one in keys[:MAX_KEYS]],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
         "parameters": kept,
         "parameters_truncated": kept != parameters,
-        "packages": _find_packages(table),
+        "is_registered_with_lake_formation": table.get("IsRegisteredWithLakeFormation"),
+        "packages": _find_packages(table, layout),
         "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
         "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
         "data_catalog_name": DATA_CATALOG,
@@ -379,14 +408,14 @@ def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> Tab
     }
 
 
-def _find_packages(table: "glue.TableTypeDef") -> str | None:
-    found = OF_PACKAGES.fullmatch(table["Name"]) if is_iceberg(table) else None
+def _find_packages(table: "glue.TableTypeDef", layout: Layout) -> str | None:
+    found = OF_PACKAGES.fullmatch(table["Name"]) if layout.format == "iceberg" else None
     return f"quilt://buckets/{found[1]}/packages" if found else None
 
 
 def cut_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of a table or database, sorted; of many or long ones, only a part."""
-    return {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+    return dict(fit([(key, parameters[key][:MAX_PARAMETER]) for key in sorted(parameters)], MAX_PARAMETERS))
 
 
 def quote_sql(name: str) -> str:
@@ -394,7 +423,7 @@ def quote_sql(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _column(column: "glue.ColumnOutputTypeDef") -> Column:
+def _column(column: Field) -> Column:
     kind = column.get("Type")
     return {
         "name": column["Name"],

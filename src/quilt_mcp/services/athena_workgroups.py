@@ -51,8 +51,13 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
     found = sorted(read[:MAX_WORKGROUPS], key=lambda group: group["Name"])
     enabled = [group for group in found if group.get("State", "ENABLED") == "ENABLED"]
     disabled = [group["Name"] for group in found if group.get("State", "ENABLED") != "ENABLED"]
-    enabled.sort(key=lambda group: "quilt" not in group["Name"].lower())  # keeps the order by name
+    enabled.sort(key=lambda group: is_other(group["Name"]))  # keeps the order by name
     return WorkgroupList(enabled, disabled, is_last and len(read) <= MAX_WORKGROUPS)
+
+
+def is_other(name: str) -> bool:
+    """Return whether a workgroup's name does not say that it is Quilt's."""
+    return "quilt" not in name.lower()
 
 
 def is_spark(engine: str | None) -> bool:

@@ -26,8 +26,8 @@ ANALYTICS_SUFFIX = "-analyticsbucket"
 GIB = 2**30
 PROBE = bytes(4096)
 """The content of the test file. A full file system can still create an empty file."""
-CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
-SIGN_IN = "Run `quilt3 login` in a terminal and sign in in the browser."
+CONFIGURE = "Run `quilt-mcp login https://<your catalog>` in a terminal and sign in in the browser."
+SIGN_IN = "Run `quilt-mcp login` in a terminal and sign in in the browser."
 Status = Literal["not_configured", "not_authenticated", "authenticated", "expired", "refused", "unreachable", "unknown"]
 DetectionMethod = Literal["authentication", "navigator_config", "registry_config", "unknown"]
 MESSAGES: dict[Status, str] = {
@@ -40,7 +40,7 @@ MESSAGES: dict[Status, str] = {
     "unknown": "It is unknown whether the catalog accepts the login.",
 }
 ACTIONS: dict[Status, Sequence[str]] = {
-    "not_configured": (CONFIGURE, SIGN_IN),
+    "not_configured": (CONFIGURE,),
     "not_authenticated": (SIGN_IN,),
     "authenticated": ("Read permissions://discover to see which buckets you may use.",),
     "expired": (SIGN_IN,),
@@ -326,7 +326,7 @@ def _describe(problem: ResourceFailure) -> str:
 
 
 def _suggest_actions(caller: "Caller", status: Status, problem: ResourceFailure | None) -> list[str]:
-    """Return what to do next. Remote callers cannot run `quilt3 login` on this machine."""
+    """Return what to do next. Remote callers cannot run `quilt-mcp login` on this machine."""
     if caller.sign_in.advice and status in WITHOUT_LOGIN:
         return list(caller.sign_in.advice)
     return list(ACTIONS.get(status) or (problem.suggested_actions if problem else ()))

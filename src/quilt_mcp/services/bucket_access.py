@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.bucket_claims import Claim
+from quilt_mcp.services.bucket_people import People, find_people
 from quilt_mcp.services.bucket_probes import ROOT, PrefixProbe, Survey, survey_bucket
 from quilt_mcp.services.bucket_rights import (
     ListedBuckets,
@@ -64,37 +65,27 @@ class Evidence(TypedDict):
     detail: str | None
 
 
-class Collaborator(TypedDict):
-    """A user of a bucket."""
-
-    name: str
-    """The name in Quilt."""
-    right: str
-    """READ or READ_WRITE."""
-
-
-class BucketAccessAnswer(BucketRights):
-    """Your rights in one bucket.
+class BucketAccessAnswer(BucketRights, People):
+    """Your rights in one bucket, why you have them, and who else has some.
 
     Attributes:
+        explanation: what you may do, and what shows it.
         user_identity: your AWS identity.
         in_stack: whether the Quilt stack shows you this bucket; null if its list could not be read.
         sources: as in permissions://discover.
         prefixes: the first-level prefixes that were tried: Quilt's own first, the others by name, the root last.
         prefixes_not_tried: the number of other first-level prefixes among the first 1000 keys and prefixes.
         prefixes_complete: whether the bucket has no more prefixes than those that are counted here.
-        collaborators: the users who may use the bucket by their roles in the stack, sorted; null if the stack does not
-            tell you. Users with roles that Quilt does not manage are not among them.
         evidence: everything that was asked.
     """
 
+    explanation: str
     user_identity: UserIdentity
     in_stack: bool | None
     sources: Mapping[SourceName, str]
     prefixes: list[PrefixRow]
     prefixes_not_tried: int
     prefixes_complete: bool
-    collaborators: list[Collaborator] | None
     evidence: list[Evidence]
 
 
@@ -127,7 +118,9 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
     statements = state_rights(listed.stack, reader.standing, listed.role, reader.identity["Arn"])
     access = assess(bucket, survey.probe, listed, statements)
     who = parse_identity(reader.identity, reader.aws.find_replacements())
-    return _describe(access, who, listed, survey, statements.find(bucket))
+    seconds = reader.until - time.monotonic()
+    people = find_people(reader.caller, reader.standing, bucket, listed.stack, seconds=seconds)
+    return _describe(access, who, listed, survey, statements.find(bucket), people=people)
 
 
 def check_bucket_name(bucket: str) -> None:
@@ -145,21 +138,24 @@ def check_bucket_name(bucket: str) -> None:
 
 
 def _describe(
-    access: ProbedBucket, who: UserIdentity, listed: ListedBuckets, survey: Survey, statement: Statement
+    access: ProbedBucket,
+    who: UserIdentity,
+    listed: ListedBuckets,
+    survey: Survey,
+    statement: Statement,
+    *,
+    people: People,
 ) -> BucketAccessAnswer:
     is_read = listed.sources["registry"] == "read"
-    found = (listed.stack.collaborators or {}).get(access.name)
-    collaborators: list[Collaborator] | None = None
-    if found is not None:
-        collaborators = [{"name": name, "right": right} for name, right in sorted(found.items())]
     return {
         **describe_rights(access),
+        "explanation": access.claims.explanation,
+        **people,
         "user_identity": who,
         "in_stack": "registry" in access.named_by if is_read else None,
         "sources": listed.sources,
         "prefixes": [_describe_prefix(probed) for probed in survey.prefixes],
         "prefixes_not_tried": len(set(survey.listing.prefixes) - {probed.prefix for probed in survey.prefixes}),
-        "collaborators": collaborators,
         "prefixes_complete": survey.listing.is_complete,
         "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement, access.claims.write_evidence)],
     }

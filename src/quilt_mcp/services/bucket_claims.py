@@ -4,7 +4,7 @@ They follow from what S3 showed and what the stack states, without further calls
 names the source, the call and the result.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from quilt_mcp.services.bucket_probes import QUILT, ROOT, KeyResult, Probe, TriedKey
@@ -12,7 +12,15 @@ from quilt_mcp.services.bucket_statements import Statement
 
 Claim = bool | Literal["some"] | None
 """A right in a bucket: yes, no, for a part of the bucket, or unknown."""
-Level = Literal["full_access", "read_only", "list_only", "no_access", "unknown"]
+Level = Literal["full_access", "read_or_more", "read_only", "list_only", "no_access", "unknown"]
+MEANINGS: Mapping[Level, str] = {
+    "full_access": "You may read and write.",
+    "read_or_more": "You may read. Whether you may write is not known for the whole bucket.",
+    "read_only": "You may read, and not write.",
+    "list_only": "You may list the bucket. S3 refused to read what was tried.",
+    "no_access": "S3 refused the list, so no right is proven.",
+    "unknown": "What you may do is unknown.",
+}
 WriteProof = Literal["verified", "stated", "unverified", "no"]
 
 UNTRIED = "other prefixes were not tried"
@@ -46,10 +54,18 @@ class Claims(NamedTuple):
         if self.can_list is None:
             return "unknown"
         if self.can_read:
-            return "full_access" if self.can_read is True and self.can_write is True else "read_only"
+            if self.can_write is False:
+                return "read_only"
+            return "full_access" if self.can_read is True and self.can_write is True else "read_or_more"
         if self.can_list is False:
             return "unknown" if self.can_write else "no_access"
         return "list_only" if self.refuses_reads else "unknown"
+
+    @property
+    def explanation(self) -> str:
+        """What the level means, and what shows it."""
+        evidence = {"List": self.list_evidence, "Read": self.read_evidence, "Write": self.write_evidence}
+        return " ".join([MEANINGS[self.level], *(f"{name}: {text}." for name, text in evidence.items())])
 
 
 def judge(probe: Probe, statement: Statement) -> Claims:

@@ -10,14 +10,14 @@ from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.bucket_probes import find_region
 from quilt_mcp.services.bucket_size import BucketSize, ask_size, make_unknown_size
-from quilt_mcp.services.buckets import TitledBucket, link_bucket
+from quilt_mcp.services.buckets import ShortBucket, TitledBucket, link_bucket, shorten
 from quilt_mcp.services.objects import EntryKind, make_object_uri, make_objects_uri
 from quilt_mcp.services.packages import make_unknown_bucket
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.readme import README, README_BYTES, Readme, cut_readme, make_unread
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryNotUnderstood, explain, make_refusal
+from quilt_mcp.services.stack.failures import NO_PLACE, WHOLE_QUERY, QueryNotUnderstood, explain, make_refusal
 from quilt_mcp.services.stack.graphql import Time
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class AccessCounts(TypedDict):
     by_extension: list[ExtensionCount]
 
 
-class StatedByStack(TitledBucket, Accessors):
+class StatedByStack(ShortBucket, Accessors):
     """What the stack says about a bucket.
 
     Attributes:
@@ -265,7 +265,7 @@ class _Answer(NamedTuple):
 
     def explain(self, *parts: str) -> str | None:
         """Return why parts of the answer are missing; None if there are no errors in them."""
-        paths = [path for path in self.error_paths if path == WHOLE_QUERY or _is_in(path, parts)]
+        paths = [path for path in self.error_paths if path in {WHOLE_QUERY, NO_PLACE} or _is_in(path, parts)]
         return explain(make_refusal(paths)) if paths else None
 
 
@@ -306,11 +306,7 @@ def _describe(answer: _Answer) -> StatedByStack:
     why_not_indexed = answer.explain("config") or (NOT_OF_ROLE if config is None else None)
     why_no_counts = answer.explain("counts") or (NOT_OF_ROLE if "counts" in found else NO_COUNTS)
     return {
-        "name": titles["name"],
-        "title": titles["title"],
-        "description": titles["description"],
-        "tags": titles["tags"],
-        "relevance": titles["relevance"],
+        **shorten(titles),
         **_describe_access(answer),
         "last_indexed": last_indexed,
         "last_indexed_error": why_not_indexed if last_indexed is None else None,

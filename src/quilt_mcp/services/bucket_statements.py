@@ -146,7 +146,7 @@ def _state_by_role(role: Role, arn: str, stack: StackBuckets) -> Statements:
     return Statements("the role of the stack says nothing about a bucket outside the stack", stated)
 
 
-def _explain_no_collaborators(stack: StackBuckets) -> str:
+def explain_no_collaborators(stack: StackBuckets) -> str:
     if stack.error:
         return f"the stack's buckets with their collaborators were {stack.error}"
     reason = f": {' '.join(stack.refusals)}" if stack.refusals else ""
@@ -169,7 +169,7 @@ def _state_by_collaborators(stack: StackBuckets, standing: "Standing | None", ro
     another role than that of the AWS identity. READ does not exclude a policy that Quilt does not manage.
     """
     if stack.collaborators is None:
-        return Statements(f"{role_unknown}; {_explain_no_collaborators(stack)}")
+        return Statements(f"{role_unknown}; {explain_no_collaborators(stack)}")
     if standing is None or standing.name is None:
         return Statements(f"{role_unknown}; collaborators do not count, because the stack does not say who you are")
     if standing.roles is None or len(standing.roles) != 1:

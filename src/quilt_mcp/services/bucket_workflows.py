@@ -4,13 +4,15 @@ import json
 from importlib import import_module
 from importlib.resources import files
 from itertools import islice, starmap
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TYPE_CHECKING, Literal, NotRequired, TypeVar
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
+from quilt_mcp.core.answers import to_json
+from quilt_mcp.core.cuts import PAGE_CHARACTERS
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
@@ -18,7 +20,7 @@ from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import explain
 from quilt_mcp.services.stack.graphql import read_float
-from quilt_mcp.services.yaml_text import MAX_CHARACTERS, parse_yaml
+from quilt_mcp.services.yaml_text import MAX_CHARACTERS, MAX_SHOWN, parse_yaml
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
@@ -62,14 +64,17 @@ class SchemaRow(TypedDict):
     Attributes:
         id: its id in the configuration.
         url: where it is; null if the configuration does not say.
-        schema: the schema; null if it was not read. Infinity and NaN, which JSON does not have, are texts.
-        error: why it was not read; null if it was.
+        schema: the schema; null with the reason in `error`. Infinity and NaN, which JSON does not have, are texts.
+        error: why it was not read, or that it does not fit into the answer; null otherwise.
+        other_bucket: the bucket in which it is, if that is another one, perhaps of another account: it is read with
+            your rights, as quilt3 does on a push; absent otherwise.
     """
 
     id: str
     url: str | None
     schema: dict[str, object] | None
     error: str | None
+    other_bucket: NotRequired[str]
 
 
 class WorkflowsAnswer(TypedDict):
@@ -85,7 +90,8 @@ class WorkflowsAnswer(TypedDict):
         workflow_count: the number of all workflows; null as above.
         schemas: the schemas, at most 10; null as above.
         schema_count: the number of all schemas; null as above.
-        config: the configuration, in YAML, cut at 20,000 characters; null if there is none.
+        config: the configuration, in YAML, cut at 10,000 characters; null if there is none.
+        config_truncated: true if its end is left out; absent if not.
         config_error: why the configuration cannot be parsed, or why quilt3 refuses it, and with it every push; null
             if neither holds.
         packages: the URI of the packages of the bucket.
@@ -100,6 +106,7 @@ class WorkflowsAnswer(TypedDict):
     schemas: list[SchemaRow] | None
     schema_count: int | None
     config: str | None
+    config_truncated: NotRequired[Literal[True]]
     config_error: str | None
     packages: str
 
@@ -122,19 +129,42 @@ def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
         error = _find_refusal(content) if is_known else NOT_A_MAPPING
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
     required = _is_true(str(config.get("is_workflow_required", "true"))) if config else None
-    return {
+    answer: WorkflowsAnswer = {
         "bucket": bucket,
         "has_config": text is not None,
         "is_workflow_required": required,
         "default_workflow": _get_text(config, "default_workflow"),
         "workflows": list(starmap(_describe_workflow, islice(workflows.items(), MAX_WORKFLOWS))) if is_known else None,
         "workflow_count": len(workflows) if is_known else None,
-        "schemas": _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS))) if is_known else None,
+        "schemas": None,
         "schema_count": len(schemas) if is_known else None,
-        "config": None if text is None else text[:MAX_CHARACTERS],
+        "config": None if text is None else text[:MAX_SHOWN],
         "config_error": error,
         "packages": f"quilt://buckets/{bucket}/packages",
     }
+    if text is not None and len(text) > MAX_SHOWN:
+        answer["config_truncated"] = True
+    if is_known:
+        read = _read_schemas(aws, dict(islice(schemas.items(), MAX_SCHEMAS)), bucket)
+        answer["schemas"] = _leave_out(read, PAGE_CHARACTERS - len(to_json(answer)))
+    return answer
+
+
+def _leave_out(schemas: list[SchemaRow], room: int) -> list[SchemaRow]:
+    """Leave out the schemas for which there is no room beside those before them."""
+    shown = list[SchemaRow]()
+    for one in schemas:
+        size = len(to_json(one["schema"]))
+        fits = one["schema"] is None or size <= room
+        room -= size if fits else 0
+        shown.append(one if fits else {**one, "schema": None, "error": _explain_size(one["url"] or "", size)})
+    return shown
+
+
+def _explain_size(url: str, size: int) -> str:
+    place = urlsplit(url)
+    uri = f"quilt://buckets/{place.netloc}/object?key={quote(unquote(place.path.removeprefix('/')), safe='')}"
+    return f"Its {size:,} characters do not fit into this answer. Read {uri} for its text."
 
 
 def _find_refusal(content: bytes) -> str | None:
@@ -182,16 +212,16 @@ def _is_true(text: str) -> bool:
     return text.lower() in TRUE
 
 
-def _read_schemas(aws: "AWSClients", schemas: dict[str, object]) -> list[SchemaRow]:
+def _read_schemas(aws: "AWSClients", schemas: dict[str, object], bucket: str) -> list[SchemaRow]:
     urls = {name: _get_text(value, "url") for name, value in schemas.items()}
     seconds = current_app().settings_as(QuiltSettings).probe_seconds
-    found = fan_out(lambda name: _read_schema(aws, name, urls[name]), urls, seconds=seconds)
+    found = fan_out(lambda name: _read_schema(aws, name, urls[name], bucket), urls, seconds=seconds)
     late: dict[str, SchemaRow]
     late = {name: {"id": name, "url": url, "schema": None, "error": NOT_IN_TIME} for name, url in urls.items()}
     return list((late | found).values())
 
 
-def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaRow:
+def _read_schema(aws: "AWSClients", identifier: str, url: str | None, bucket: str) -> SchemaRow:
     row: SchemaRow = {"id": identifier, "url": url, "schema": None, "error": None}
     try:
         parts = urlsplit(url or "")
@@ -199,6 +229,8 @@ def _read_schema(aws: "AWSClients", identifier: str, url: str | None) -> SchemaR
         return {**row, "error": "Its address is not valid."}
     if parts.scheme != "s3" or not parts.netloc:
         return {**row, "error": "It is not in S3."}
+    if parts.netloc != bucket:
+        row["other_bucket"] = parts.netloc
     version, key = parse_qs(parts.query).get("versionId", [None])[0], unquote(parts.path.removeprefix("/"))
     try:
         content = aws.read_object(parts.netloc, key, MAX_SCHEMA + 1, version)

@@ -1,21 +1,23 @@
 """quilt://buckets: the buckets of the stack."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
+from quilt_mcp.core.cuts import cut_text, fit
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryRefused
-from quilt_mcp.services.stack.graphql import Named
+from quilt_mcp.services.stack.graphql import Named, Rows
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
 
 BucketSource = Literal["buckets", "bucketConfigs"]
 BucketScope = Literal["role", "stack"]
+MAX_TITLE, MAX_DESCRIPTION = 200, 1000
 
 
 class TitledBucket(TypedDict):
@@ -36,7 +38,14 @@ class TitledBucket(TypedDict):
     relevance: int
 
 
-class BucketRow(TitledBucket):
+class ShortBucket(TitledBucket):
+    """One bucket, with at most 200 characters of its title, and about 1,000 of its description and of its tags."""
+
+    truncated: NotRequired[list[str]]
+    """The names of those of the three that are longer in the catalog; absent if none is."""
+
+
+class BucketRow(ShortBucket):
     """One bucket, with its address."""
 
     catalog_url: str | None
@@ -53,11 +62,14 @@ class BucketsAnswer(Paged):
         scope: "role" for the buckets that the stack shows to your role (to a role that Quilt does not manage, it shows
             all), "stack" for all buckets, as older stacks show them to administrators; null if it is unknown which.
         source: the field of the stack's API that listed them: bucketConfigs on stacks from before April 2026.
+        unreadable_count: the number of buckets that the stack could not read, or sent in a form that this server does
+            not know; absent if there are none. They are neither listed nor counted.
     """
 
     buckets: list[BucketRow]
     scope: BucketScope | None
     source: BucketSource
+    unreadable_count: NotRequired[int]
 
 
 def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> BucketsAnswer:
@@ -69,30 +81,34 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
     """
     caller = current_caller()
     found, scope, source = _read_buckets(caller)
+    rows, unreadable = found.readable, found.unreadable_count
     stack = caller.login.stack
     page = cut_page(
-        found,
+        rows,
         lambda bucket: bucket["name"],
         build=lambda bucket: _bucket_row(bucket, stack.catalog_url),
         cursor=cursor,
         limit=limit,
         scope=("buckets", stack.registry_url),
     )
-    return {
+    answer: BucketsAnswer = {
         "buckets": page.rows,
         "count": page.total,
         "next_cursor": page.next_cursor,
         "scope": scope,
         "source": source,
     }
+    if unreadable:
+        answer["unreadable_count"] = unreadable
+    return answer
 
 
-def _read_buckets(caller: "Caller") -> tuple[list[TitledBucket], BucketScope | None, BucketSource]:
+def _read_buckets(caller: "Caller") -> tuple[Rows[TitledBucket], BucketScope | None, BucketSource]:
     try:
-        return caller.send_query("bucketTitles", list[TitledBucket], "buckets"), "role", "buckets"
+        return caller.send_list_query("bucketTitles", TitledBucket, "buckets"), "role", "buckets"
     except QueryRefused as refusal:
         try:  # older stacks know only this one
-            configs = caller.send_query("bucketConfigTitles", list[TitledBucket], "bucketConfigs")
+            configs = caller.send_list_query("bucketConfigTitles", TitledBucket, "bucketConfigs")
         except ResourceFailure as failure:
             raise refusal from failure
     return configs, _find_scope(caller), "bucketConfigs"
@@ -109,7 +125,28 @@ def _find_scope(caller: "Caller") -> BucketScope | None:
 
 def _bucket_row(bucket: TitledBucket, catalog_url: str | None) -> BucketRow:
     name = bucket["name"]
-    return {**bucket, "catalog_url": link_bucket(catalog_url, name), "uri": f"quilt://buckets/{quote(name, safe='')}"}
+    return {
+        **shorten(bucket),
+        "catalog_url": link_bucket(catalog_url, name),
+        "uri": f"quilt://buckets/{quote(name, safe='')}",
+    }
+
+
+def shorten(bucket: TitledBucket) -> ShortBucket:
+    title, _ = cut_text(bucket["title"], MAX_TITLE)
+    description = None if bucket["description"] is None else cut_text(bucket["description"], MAX_DESCRIPTION)[0]
+    tags = None if bucket["tags"] is None else fit(bucket["tags"], MAX_DESCRIPTION)
+    tags = None if tags is None else [cut_text(tag, MAX_TITLE)[0] for tag in tags]
+    cut: ShortBucket = {
+        "name": bucket["name"],
+        "title": title,
+        "description": description,
+        "tags": tags,
+        "relevance": bucket["relevance"],
+    }
+    if names := [name for name, value in cut.items() if value != bucket[name]]:  # type: ignore[literal-required]
+        cut["truncated"] = names
+    return cut
 
 
 def link_bucket(catalog_url: str | None, name: str) -> str | None:

@@ -11,9 +11,11 @@ from quilt_mcp.services.packages import (
     MAX_NAMES,
     MOST_REVISIONS,
     REVISIONS_PAGE,
+    ListedRevision,
     OfPackage,
     RevisionRow,
     ask_package,
+    describe_revision,
     join_name,
     make_unknown_revision,
     read_revisions,
@@ -148,8 +150,8 @@ class ChangesAnswer(OfPackage):
         python: the lines of Python that compare the revisions without a limit.
     """
 
-    older: RevisionRow | None
-    newer: RevisionRow
+    older: ListedRevision | None
+    newer: ListedRevision
     added: int | None
     removed: int | None
     modified: int | None
@@ -190,8 +192,8 @@ def package_changes_get(  # noqa: PLR0917 - the parameters of the URI
     return {
         "bucket": bucket,
         "name": package,
-        "older": _describe(before) if before else None,
-        "newer": _describe(after),
+        "older": describe_revision(before, bucket, package) if before else None,
+        "newer": describe_revision(after, bucket, package),
         "added": kinds.count("added") if is_whole else None,
         "removed": kinds.count("removed") if is_whole else None,
         "modified": kinds.count("modified") if is_whole else None,
@@ -328,10 +330,6 @@ def _compare_metadata(older: Mapping[str, object], newer: Mapping[str, object]) 
         "modified": modified[:MAX_NAMES],
         "truncated": max(len(added), len(removed), len(modified)) > MAX_NAMES,
     }
-
-
-def _describe(revision: _Whole) -> RevisionRow:
-    return {"hash": revision["hash"], "modified": revision["modified"], "message": revision["message"]}
 
 
 def _write_python(bucket: str, package: str, older: str | None, newer: str) -> list[str]:

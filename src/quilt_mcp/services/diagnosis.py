@@ -50,7 +50,9 @@ def check_catalog(catalog: Body) -> Check:
         return fail(name, catalog)
     url = catalog["data"]["navigator_url"] or catalog["data"]["registry_url"]
     if url is None:
-        return make_check(name, "failed", "not configured", "Run `quilt3 config https://<your catalog>` in a terminal.")
+        return make_check(
+            name, "failed", "not configured", "Run `quilt-mcp login https://<your catalog>` in a terminal."
+        )
     return make_check(name, "ok", url)
 
 
@@ -103,7 +105,7 @@ def check_buckets(access: Body) -> Check:
     unread = {source: state for source, state in data["sources"].items() if state != "read"}
     if len(unread) == len(data["sources"]):
         reasons = "; ".join(f"{source}: {state}" for source, state in unread.items())
-        return make_check(name, "failed", reasons, "Sign in with `quilt3 login`, or request s3:ListAllMyBuckets.")
+        return make_check(name, "failed", reasons, "Sign in with `quilt-mcp login`, or request s3:ListAllMyBuckets.")
     readable, total = sum(bool(one["can_read"]) for one in data["bucket_permissions"]), len(data["bucket_permissions"])
     detail = f"{readable} of {total} readable"
     if total and not readable:

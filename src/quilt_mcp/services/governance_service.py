@@ -3,22 +3,28 @@
 One GraphQL request each, for administrators only.
 """
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple, NotRequired, final
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NotRequired, cast, final
 from urllib.parse import quote
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.core.errors import ResourceFailure
+from quilt_mcp.core.cuts import cut_text
+from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.core.parameters import parse_choice
+from quilt_mcp.services.buckets import fetch_bucket_names
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryRefused
-from quilt_mcp.services.stack.graphql import Time
+from quilt_mcp.services.stack.failures import QueryNotUnderstood
+from quilt_mcp.services.stack.graphql import Rows, Time
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller, Standing
 
 MAX_PERMISSIONS = 100
+MAX_POLICIES, MAX_TITLE = 20, 200
+MAX_SSO = 20_000
+USER_ORDERS = ("name", "last_login")
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 
 
@@ -65,18 +71,19 @@ class UsersAnswer(Paged):
     """A page of the users of the stack."""
 
     users: list[UserRow]
-    """The users of this page, sorted by name."""
+    """The users of this page, in the order that was asked for."""
+    unreadable_count: NotRequired[int]
+    """The number of users whom the stack could not read, or sent in a form that this server does not know; absent if
+    there are none. They are neither listed nor counted."""
 
 
 class PolicyRow(TypedDict):
     """One policy of a role."""
 
-    id: str
-    """Its ID in Quilt."""
     title: str
     """Its title in Quilt."""
-    arn: str
-    """The IAM policy."""
+    title_truncated: NotRequired[Literal[True]]
+    """True if the end of the title is left out; absent if not."""
     managed: bool
     """Whether Quilt manages its content."""
 
@@ -100,8 +107,6 @@ class LinkedPermission(Permission):
 class RoleName(TypedDict):
     """A role without its rights."""
 
-    id: str
-    """Its id in Quilt."""
     name: str
     """Its name."""
     arn: str
@@ -126,10 +131,11 @@ class _OtherRole(TypedDict):
 
 
 class Roles(NamedTuple):
-    """The roles of the stack, and the types of those that this server does not know."""
+    """The roles of the stack, the types of those that this server does not know, and how many cannot be read."""
 
     known: list[Role]
     unknown_types: list[str]
+    unreadable_count: int
 
 
 class RoleRow(RoleName):
@@ -137,13 +143,15 @@ class RoleRow(RoleName):
 
     Attributes:
         type: "managed" or "unmanaged".
-        policies: its policies; null if unmanaged.
+        policies: its policies, at most 20, their titles cut at 200 characters; null if unmanaged.
+        policy_count: the number of all its policies; null if unmanaged.
         permissions: its rights, sorted by bucket, at most 100; null if unmanaged.
         permission_count: the number of all its rights, or with `bucket` of those in that bucket; null if unmanaged.
     """
 
     type: str
     policies: list[PolicyRow] | None
+    policy_count: int | None
     permissions: list[LinkedPermission] | None
     permission_count: int | None
 
@@ -153,6 +161,12 @@ class RolesAnswer(Paged):
 
     roles: list[RoleRow]
     """The roles of this page, sorted by name."""
+    unmanaged_roles: NotRequired[list[str]]
+    """With `bucket`, the roles whose rights are unknown, because Quilt does not manage them, at most 100; absent
+    without."""
+    unreadable_count: NotRequired[int]
+    """The number of roles that the stack could not read, or sent in a form that this server does not know; absent if
+    there are none. They are neither listed nor counted."""
     unknown_role_types: NotRequired[list[str]]
     """The types of roles that this server does not know: such roles are neither listed nor counted; absent if there are
     none."""
@@ -171,12 +185,14 @@ class SSOConfig(TypedDict):
     """The SSO configuration.
 
     Attributes:
-        text: the YAML.
+        text: the YAML, cut at 20,000 characters.
+        text_truncated: true if its end is left out; absent if not.
         timestamp: when it was set, ISO 8601 in UTC.
         uploader: who set it; null if unknown.
     """
 
     text: str
+    text_truncated: NotRequired[Literal[True]]
     timestamp: Time
     uploader: Uploader | None
 
@@ -195,33 +211,76 @@ class OpenQueryAnswer(TypedDict):
     """Whether any AWS credentials can query tabulator tables."""
 
 
-def admin_users_list(cursor: str | None = None, limit: str | None = None) -> UsersAnswer:
+def admin_users_list(
+    active: str | None = None,
+    role: str | None = None,
+    sort: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> UsersAnswer:
     """The stack's users and roles.
 
-    They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one.
+    There are 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. `active` is true or false.
+    `role` is the name of a role, which users have now or can switch to, or `none` for users without a role. `sort` is
+    name, the default, or last_login for those first who have not signed in for the longest time. `count` is the number
+    of users with these values.
     """
+    is_active, order = parse_choice("active", active, ("true", "false")), parse_choice("sort", sort, USER_ORDERS)
     caller = current_caller()
-    found = caller.ask_as_admin(
-        "the stack's users", lambda: caller.send_query("usersList", list[UserRow], "admin.user.list")
+    found = caller.ask_as_admin("the stack's users", lambda: fetch_users(caller))
+    page = cut_page(
+        [user for user in found.readable if _is_asked_for(user, is_active, role)],
+        lambda user: f"{user['last_login']} {user['name']}" if order == "last_login" else user["name"],
+        build=lambda user: user,
+        cursor=cursor,
+        limit=limit,
+        scope=("users", caller.login.stack.registry_url, active, role, order),
     )
-    scope = ("users", caller.login.stack.registry_url)
-    page = cut_page(found, lambda user: user["name"], build=lambda user: user, cursor=cursor, limit=limit, scope=scope)
-    return {"users": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+    answer: UsersAnswer = {"users": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+    if found.unreadable_count:
+        answer["unreadable_count"] = found.unreadable_count
+    return answer
+
+
+def _is_asked_for(user: UserRow, active: str | None, role: str | None) -> bool:
+    if active is not None and user["is_active"] != (active == "true"):
+        return False
+    names = {user["role"], *user["extra_roles"]}
+    return role is None or role in names or (role == "none" and user["role"] is None)
+
+
+def list_activities(_: str) -> list[str]:
+    return ["true", "false"]
+
+
+def list_user_orders(_: str) -> list[str]:
+    return [*USER_ORDERS]
+
+
+def fetch_users(caller: "Caller") -> Rows[UserRow]:
+    """Fetch the users of the stack. Only administrators may."""
+    return caller.send_list_query("usersList", UserRow, "admin.user.list")
 
 
 def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit: str | None = None) -> RolesAnswer:
     """The stack's roles and rights.
 
     They have their policies. They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the
-    next one. With `?bucket=`, the rights are those in that bucket alone. `type` is "managed" (Quilt manages its
-    policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not know its
-    policies and permissions, which are null).
+    next one. With `?bucket=`, they are those with a right in that bucket, and `unmanaged_roles` names those that can
+    have one. `type` is "managed" (Quilt manages its policies, which are listed) or "unmanaged" (an IAM role that was
+    created outside Quilt; Quilt does not know its policies and permissions, which are null).
     """
     caller = current_caller()
     found = caller.ask_as_admin("the stack's roles", lambda: fetch_roles(caller))
     scope = ("roles", caller.login.stack.registry_url, bucket)
+    shown = found.known if bucket is None else [role for role in found.known if find_right(role, bucket)]
+    if bucket is not None and not shown and bucket not in fetch_bucket_names(caller):
+        raise NotFound(
+            f"The Quilt stack has no bucket {bucket!a}, and no role names it.",
+            suggested_actions=["Read quilt://buckets for the names of the buckets."],
+        )
     page = cut_page(
-        found.known,
+        shown,
         lambda role: role["name"],
         build=lambda role: _role_row(role, bucket),
         cursor=cursor,
@@ -231,13 +290,32 @@ def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit
     answer: RolesAnswer = {"roles": page.rows, "count": page.total, "next_cursor": page.next_cursor}
     if found.unknown_types:
         answer["unknown_role_types"] = found.unknown_types
+    if found.unreadable_count:
+        answer["unreadable_count"] = found.unreadable_count
+    if bucket is not None:
+        answer["unmanaged_roles"] = list_unmanaged(found)[:MAX_PERMISSIONS]
     return answer
+
+
+def list_unmanaged(roles: Roles) -> list[str]:
+    """List the roles whose rights Quilt does not know, sorted."""
+    return sorted(role["name"] for role in roles.known if not is_managed(role))
+
+
+def find_right(role: Role, bucket: str) -> str | None:
+    """Return the right of a role that Quilt manages in a bucket: READ or READ_WRITE; None if it has none."""
+    levels = [right["level"] for right in get_permissions(role) if right["bucket"] == bucket]
+    return levels[-1] if levels and is_managed(role) else None
 
 
 def fetch_roles(caller: "Caller") -> Roles:
     """Fetch the roles of the stack. Only administrators may."""
-    found = caller.send_query("rolesList", list[Role | _OtherRole], "roles")
-    return Roles([role for role in found if "id" in role], sorted({role["type"] for role in found if "id" not in role}))
+    found = caller.send_list_query("rolesList", cast("type[Role | _OtherRole]", Role | _OtherRole), "roles")
+    return Roles(
+        [role for role in found.readable if "name" in role],
+        sorted({role["type"] for role in found.readable if "name" not in role}),
+        found.unreadable_count,
+    )
 
 
 def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
@@ -252,6 +330,8 @@ def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
         return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
     own = [role for role in roles.known if role["name"] == standing.role]
     others = f"; this server does not know its roles of the type {', '.join(roles.unknown_types)}"
+    if roles.unreadable_count and not own:
+        return f"the stack could not read all roles, and the role {standing.role} is not among the others"
     return own[0] if own else f"the stack does not list the role {standing.role}{others if roles.unknown_types else ''}"
 
 
@@ -263,13 +343,21 @@ def _role_row(role: Role, bucket: str | None) -> RoleRow:
     rights = (
         [right for right in get_permissions(role) if bucket in (None, right["bucket"])] if is_managed(role) else None
     )
+    policies = role.get("policies")
     return {
-        **role,
+        "name": role["name"],
+        "arn": role["arn"],
         "type": ROLE_KINDS.get(role["type"], role["type"]),
-        "policies": role.get("policies"),
+        "policies": None if policies is None else [_shorten(one) for one in policies[:MAX_POLICIES]],
+        "policy_count": None if policies is None else len(policies),
         "permissions": None if rights is None else [_link(right) for right in rights[:MAX_PERMISSIONS]],
         "permission_count": None if rights is None else len(rights),
     }
+
+
+def _shorten(policy: PolicyRow) -> PolicyRow:
+    title, is_cut = cut_text(policy["title"], MAX_TITLE)
+    return {**policy, "title": title, "title_truncated": True} if is_cut else policy
 
 
 def _link(right: Permission) -> LinkedPermission:
@@ -289,6 +377,10 @@ def admin_sso_config_get() -> SSOAnswer:
     config = caller.ask_as_admin(
         "the SSO configuration", lambda: caller.find("ssoConfigGet", SSOConfig, "admin.ssoConfig")
     )
+    if config is not None:
+        config["text"], is_cut = cut_text(config["text"], MAX_SSO)
+        if is_cut:
+            config["text_truncated"] = True
     return {"sso_config": config}
 
 
@@ -303,7 +395,7 @@ def admin_tabulator_open_query_get() -> OpenQueryAnswer:
             "tabulator's settings",
             lambda: caller.send_query("tabulatorGetOpenQuery", bool, "admin.tabulatorOpenQuery"),
         )
-    except QueryRefused as refusal:
+    except QueryNotUnderstood as refusal:
         refusal.suggested_actions = [
             "Ask a Quilt administrator for the version of the stack. Open query needs Quilt Platform 1.57 or newer."
         ]

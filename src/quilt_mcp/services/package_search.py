@@ -16,7 +16,7 @@ from quilt_mcp.services.package_uris import link, make_contents_uri, make_uri
 from quilt_mcp.services.packages import check_choice
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, make_unexpected
-from quilt_mcp.services.stack.graphql import Size, Time
+from quilt_mcp.services.stack.graphql import Size, Time, keep_readable
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
@@ -172,8 +172,8 @@ class _Stats(TypedDict):
 class _Page(TypedDict, total=False):
     kind: str
     cursor: str | None
-    packages: list[_Package]
-    objects: list[StoredObject]
+    packages: list[object]
+    objects: list[object]
     errors: list[_Problem]
 
 
@@ -196,6 +196,8 @@ class SearchAnswer(TypedDict):
             search), because it then counts nothing, and a page can be empty before the last one.
         has_more: whether there are more pages; with secure search, they can be empty.
         next_cursor: the `cursor` of the next page; null on the last page, or if the stack's own is too long for a URI.
+        unreadable_count: the number of rows of this page of the stack that have a form that this server does not know;
+            absent if there are none.
     """
 
     kind: Literal["packages", "objects"]
@@ -204,6 +206,7 @@ class SearchAnswer(TypedDict):
     count: int | None
     has_more: bool
     next_cursor: str | None
+    unreadable_count: NotRequired[int]
 
 
 def stack_search(
@@ -223,7 +226,7 @@ def stack_search(
     """
     _check_query(query)
     chosen = check_choice("kind", kind, KINDS, "Omit `kind` to search packages.")
-    names = sorted({name for name in (buckets or "").split(",") if name}) or None
+    names = sorted({name.strip() for name in (buckets or "").split(",") if name.strip()}) or None
     caller = current_caller()
     tag = cursors.compute_tag("search", caller.login.stack.registry_url, query, names, chosen)
     start = _read_cursor(cursor, tag, limit)
@@ -236,7 +239,9 @@ def stack_search(
     else:
         total = start.total
         page = _ask(caller, MORE[chosen], after=start.after, size=start.size)
-    packages, objects = page.get("packages", [])[start.skipped :], page.get("objects", [])[start.skipped :]
+    hits = keep_readable(_Package, page.get("packages", []))
+    stored = keep_readable(StoredObject, page.get("objects", []))
+    packages, objects = hits.readable[start.skipped :], stored.readable[start.skipped :]
     is_secure, catalog = total < 0, caller.login.stack.catalog_url
     shown_packages = fit([_describe_package(one, catalog) for one in packages])
     shown_objects = fit([_link_object(one) for one in objects])
@@ -247,7 +252,7 @@ def stack_search(
     if following is None and more:
         following = _Start(start.size, total, 0, more)
     next_cursor = _write_cursor(following, tag) if following else None
-    return {
+    answer: SearchAnswer = {
         "kind": "packages" if chosen == "packages" else "objects",
         "packages": shown_packages if chosen == "packages" else None,
         "objects": shown_objects if chosen == "objects" else None,
@@ -255,6 +260,9 @@ def stack_search(
         "has_more": following is not None,
         "next_cursor": next_cursor,
     }
+    if unreadable := hits.unreadable_count + stored.unreadable_count:
+        answer["unreadable_count"] = unreadable
+    return answer
 
 
 def _check_query(query: str) -> None:

@@ -16,7 +16,7 @@ from quilt_mcp.services.package_guide import Guide, GuideFiles, read_guide
 from quilt_mcp.services.package_uris import LATEST, link, make_contents_uri, make_quilt_uri, make_uri
 from quilt_mcp.services.pages import Paged
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
+from quilt_mcp.services.stack.failures import NestedTooDeeply, QueryFailed, QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named, Size, Time
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ SHORT_HASH = re.compile(r"[0-9a-f]{6,63}")
 REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
 """How many revisions are compared with a short hash."""
 MAX_META = 20_000
-MAX_MESSAGE = 500
+MAX_MESSAGE, MAX_WHOLE_MESSAGE = 500, 4000
 MAX_NAMES = 50
+TOO_DEEP = "It has too many levels to be shown. quilt3 reads it: `quilt3.Package.browse(...).meta`."
 EXAMPLE_BUCKETS = 10
-ICEBERG_KINDS = ("revision", "tag", "manifest", "entry")
 ORDERS = {"name": "NAME", "modified": "MODIFIED"}
 INSTEAD = 'Use quilt3 in Python instead, such as `quilt3.list_packages("s3://BUCKET")`.'
 
@@ -74,14 +74,14 @@ class PackagesAnswer(Paged):
         bucket: its name.
         packages: the packages of this page, by name, or the newest first.
         tabulator_tables: the URI of the bucket's tabulator tables, which read files in packages.
-        iceberg_tables: the names of the four tables with all packages of the bucket that stacks from 1.70 on keep;
-            athena://workgroups names their database.
+        package_tables: the URI that says whether the stack keeps tables for SQL with the packages of its buckets, and
+            in which database.
     """
 
     bucket: str
     packages: list[PackageRow]
     tabulator_tables: str
-    iceberg_tables: list[str]
+    package_tables: str
 
 
 class PackageWorkflow(TypedDict):
@@ -134,7 +134,10 @@ class PackageAnswer(OfPackage, Revision, Guide):
     """One revision of a package.
 
     Attributes:
+        message: its message, cut at 4,000 characters; null if there is none.
+        message_truncated: present if the message is longer.
         is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
+        user_meta_error: why its metadata is not shown; absent if it is.
         user_meta_left_out: the keys of metadata that are left out, at most 50.
         user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
         revision_count: the number of revisions of the package.
@@ -145,9 +148,12 @@ class PackageAnswer(OfPackage, Revision, Guide):
         changes: the URI of what differs from the revision before it.
         revisions: the URI of its revisions.
         workflows: the URI of what the bucket checks on a push.
+        bucket_uri: the URI of the bucket.
     """
 
+    message_truncated: NotRequired[Literal[True]]
     is_latest: Literal[True] | None
+    user_meta_error: NotRequired[str]
     user_meta_left_out: list[str]
     user_meta_truncated: bool
     revision_count: int
@@ -158,11 +164,19 @@ class PackageAnswer(OfPackage, Revision, Guide):
     changes: str
     revisions: str
     workflows: str
+    bucket_uri: str
+
+
+class _ReadRevision(RevisionRow):
+    workflow: PackageWorkflow | None
+    user_meta: NotRequired[dict[str, object] | None]
+    entries: int | None
+    bytes: Size | None
 
 
 class _Found(TypedDict):
     revisions: _Total
-    revision: Revision | None
+    revision: _ReadRevision | None
     guide: GuideFiles | None
 
 
@@ -183,7 +197,7 @@ class ListedRevision(RevisionRow):
     uri: str
     """The URI of the package in this revision."""
     message_truncated: NotRequired[Literal[True]]
-    """Present if the message is longer than 500 characters. The answer for the revision has all of it."""
+    """Present if the message is longer than 500 characters. The answer for the revision has up to 4,000."""
 
 
 class RevisionsAnswer(OfPackage, Paged):
@@ -233,7 +247,7 @@ def packages_list(
         "count": found["total"],
         "next_cursor": _write_cursor(start, len(shown), len(rows), found["total"], tag),
         "tabulator_tables": f"tabulator://buckets/{bucket}/tables",
-        "iceberg_tables": [f"{bucket}_package_{kind}" for kind in ICEBERG_KINDS],
+        "package_tables": "athena://workgroups",
     }
 
 
@@ -248,20 +262,27 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     package = join_name(namespace, name)
     caller = current_caller()
     asked = resolve_revision(caller, bucket, package, revision or LATEST)
-    found = ask_package(caller, "package", _Found, bucket, package, revision=asked)
+    meta_error = None
+    try:
+        found = ask_package(caller, "package", _Found, bucket, package, revision=asked, withMeta=True)
+    except NestedTooDeeply:
+        found = ask_package(caller, "package", _Found, bucket, package, revision=asked, withMeta=False)
+        meta_error = TOO_DEEP
     if (read := found["revision"]) is None:
         raise make_unknown_revision(bucket, package, asked)
     top_hash, base = read["hash"], make_uri(bucket, package)
-    meta, left_out = _cut_meta(read["user_meta"])
-    return {
+    meta, left_out = _cut_meta(read.get("user_meta"))
+    message, is_cut = cut_message(read["message"], MAX_WHOLE_MESSAGE)
+    answer: PackageAnswer = {
         **read,
+        "message": message,
         "bucket": bucket,
         "name": package,
         "is_latest": True if asked == LATEST else None,
         "user_meta": meta,
         "user_meta_left_out": left_out[:MAX_NAMES],
         "user_meta_truncated": bool(left_out),
-        **read_guide(
+        **read_guide(  # type: ignore[typeddict-item]  # mypy misses what is not required
             caller,
             found["guide"] or {"readme": None, "summary": None},
             lambda path: make_contents_uri(bucket, package, top_hash, path, "file"),
@@ -274,7 +295,17 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
         "changes": f"{base}/changes?to={top_hash}" if asked != LATEST else f"{base}/changes",
         "revisions": f"{base}/revisions",
         "workflows": f"metadata://workflows/{bucket}",
+        "bucket_uri": f"quilt://buckets/{bucket}",
     }
+    if is_cut:
+        answer["message_truncated"] = True
+    if meta_error:
+        answer["user_meta_error"] = meta_error
+    return answer
+
+
+def cut_message(message: str | None, most: int) -> tuple[str | None, bool]:
+    return (None, False) if message is None else cut_text(message, most)
 
 
 def _write_python(bucket: str, package: str, revision: str, size: float | None) -> list[str]:
@@ -300,7 +331,7 @@ def package_revisions_list(
     tag = cursors.compute_tag("revisions", caller.login.stack.registry_url, bucket, package)
     start = _read_cursor(cursor, tag, limit)
     found = read_revisions(caller, bucket, package, start.number, start.size)
-    rows = [_describe_revision(row, bucket, package) for row in found["page"][start.skipped :]]
+    rows = [describe_revision(row, bucket, package) for row in found["page"][start.skipped :]]
     shown = fit(rows)
     return {
         "bucket": bucket,
@@ -311,8 +342,8 @@ def package_revisions_list(
     }
 
 
-def _describe_revision(row: RevisionRow, bucket: str, package: str) -> ListedRevision:
-    message, is_cut = (None, False) if row["message"] is None else cut_text(row["message"], MAX_MESSAGE)
+def describe_revision(row: RevisionRow, bucket: str, package: str) -> ListedRevision:
+    message, is_cut = cut_message(row["message"], MAX_MESSAGE)
     listed: ListedRevision = {
         "hash": row["hash"],
         "modified": row["modified"],
@@ -376,7 +407,7 @@ def ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, pa
     try:
         found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
     except QueryRefused as refusal:
-        if variables.get("revision", LATEST) != LATEST and not isinstance(refusal, QueryNotUnderstood):
+        if variables.get("revision", LATEST) != LATEST and not isinstance(refusal, QueryNotUnderstood | QueryFailed):
             see = f"Read {make_uri(bucket, package)}/revisions: the package may not have this revision."
             refusal.suggested_actions = [see, *refusal.suggested_actions]
         raise

@@ -54,11 +54,33 @@ def cut_page(
     Raises:
         InvalidTemplateVariable: the cursor or the limit is not valid.
     """
+    return cut_joint_page(
+        rows,
+        name_of,
+        build=lambda chosen: [build(row) for row in chosen],
+        cursor=cursor,
+        limit=limit,
+        scope=scope,
+        largest=largest,
+    )
+
+
+def cut_joint_page(
+    rows: Iterable[T],
+    name_of: Callable[[T], str],
+    *,
+    build: Callable[[list[T]], list[R]],
+    cursor: str | None,
+    limit: str | None,
+    scope: Sequence[object],
+    largest: int = MAX_LIMIT,
+) -> Page[R]:
+    """Do what `cut_page` does, with a function that makes all rows of a page together, in their order."""
     size, tag = parse_limit(limit, largest=largest), cursors.compute_tag(*scope)
     after = cursors.decode(cursor, tag) if cursor else None
     ordered = sorted(rows, key=name_of)
     start = _find_start([name_of(row) for row in ordered], after) if after is not None else 0
-    page = fit([build(row) for row in ordered[start : start + size]])
+    page = fit(build(ordered[start : start + size]))
     end = start + len(page)
     next_cursor = cursors.encode(_mark(name_of(ordered[end - 1])), tag) if end < len(ordered) else None
     return Page(page, len(ordered), next_cursor)

@@ -16,10 +16,11 @@ from quilt_mcp.services.bucket_rights import (
     probe_page,
     take_snapshot,
 )
-from quilt_mcp.services.pages import Paged, cut_page
+from quilt_mcp.services.pages import Paged, cut_joint_page
 from quilt_mcp.services.recommendations import RecommendationsAnswer, recommend_buckets
 
-MAX_LIMIT = 500
+LARGEST_PAGE = 100
+"""More rows do not fit into an answer, and each bucket of a page is probed."""
 EVIDENCE: tuple[Literal["list_evidence", "read_evidence", "write_evidence"], ...]
 EVIDENCE = ("list_evidence", "read_evidence", "write_evidence")
 SHORT_EVIDENCE = 30
@@ -62,11 +63,11 @@ class BucketRights(TypedDict):
     Attributes:
         name: its name.
         region: its AWS region; null if unknown.
-        permission_level: the rights in one word. full_access: `can_read` and `can_write` are true. read_only: you may
-            read at least a part; writing is not allowed, limited to a part, or unknown. list_only: you may list it, and
-            S3 refused every key that was tried. no_access: S3 refused the list, so no right is proven; to read or write
-            an object with a known key can still work; or S3 has no such bucket. unknown: everything else, such as an
-            empty bucket, or one that could not be probed.
+        permission_level: the rights in a word. full_access: `can_read` and `can_write` are true. read_or_more: you may
+            read at least a part; writing is unknown, or proven for a part. read_only: you may read at least a part, and
+            not write. list_only: you may list it, and S3 refused every key that was tried. no_access: S3 refused the
+            list, so no right is proven; to read or write an object with a known key can still work; or S3 has no such
+            bucket. unknown: everything else, such as an empty bucket, or one that could not be probed.
         can_list: true: the whole bucket; "some": only the keys under .quilt/, or all but the prefixes in
             `list_evidence`; false: neither the root nor .quilt/.
         list_evidence: the call and its result, or why there was none.
@@ -121,7 +122,7 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     """Your AWS identity and bucket rights.
 
     The buckets are those of the stack, then those of the AWS account, 50 per page: `?cursor=` and the `next_cursor` of
-    a page read the next one, and `?limit=` sets its size, at most 500. The rights are to list, read and write. Each
+    a page read the next one, and `?limit=` sets its size, at most 100. The rights are to list, read and write. Each
     right is true, false, "some" (in a part of the bucket) or null (unknown), and comes with its evidence: the call and
     its result. Evidence that repeats is given once, in `shared_evidence`; the rows refer to it by its number. Parallel
     probes list a few keys of each bucket and ask for one key under each of up to three prefixes; they store nothing.
@@ -133,19 +134,27 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     reader = open_rights_reader()
     listed = list_known_buckets(reader)
     in_stack = frozenset(listed.stack.names)
-    page = cut_page(
+    shared = dict[str, str]()
+
+    def probe(names: list[str]) -> list[BucketRights]:
+        rows = [describe_rights(bucket) for bucket in probe_page(reader, listed, names)]
+        shared.update(_share_evidence(rows))
+        return rows
+
+    page = cut_joint_page(
         listed.names,
         lambda name: f"{'a' if name in in_stack else 'b'}{name}",
-        build=lambda name: name,
+        build=probe,
         cursor=cursor,
         limit=limit,
         scope=("permissions", reader.caller.login.stack.registry_url, reader.identity["Arn"]),
+        largest=LARGEST_PAGE,
     )
-    rows = [describe_rights(bucket) for bucket in probe_page(reader, listed, page.rows)]
+    used = {row[name] for row in page.rows for name in EVIDENCE}
     return {
         "user_identity": parse_identity(reader.identity, reader.aws.find_replacements()),
-        "bucket_permissions": rows,
-        "shared_evidence": _share_evidence(rows),
+        "bucket_permissions": page.rows,
+        "shared_evidence": {number: text for number, text in shared.items() if number in used},
         "count": page.total,
         "next_cursor": page.next_cursor,
         "sources": listed.sources,

@@ -6,11 +6,12 @@ from functools import partial
 from mcp_types import Icon
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.domain import Domain, Product
+from quilt_mcp.app.domain import Command, Domain, Product
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.services import (
     addresses,
+    api_keys,
     athena_history,
     athena_read_service,
     athena_results,
@@ -78,7 +79,13 @@ RESOURCES = [
         parameters=PAGES,
         free_text=CURSOR,
     ),
-    SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
+    SIGNED_IN(
+        "athena://workgroups",
+        athena_read_service.athena_workgroups_list,
+        name="Athena Workgroups",
+        parameters=PAGES,
+        free_text=CURSOR,
+    ),
     SIGNED_IN(
         "athena://query/history",
         athena_read_service.athena_query_history,
@@ -103,13 +110,28 @@ RESOURCES = [
         free_text={"database", "cursor"},
     ),
     SIGNED_IN(
-        "athena://databases/{database}/tables/{table}",
+        "athena://databases/{database}/tables/{table}{?cursor,limit}",
         athena_tables.athena_table_get,
         name="Athena Table",
         values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
-        free_text={"database", "table"},
+        free_text={"database", "table", "cursor"},
     ),
-    ADMIN("admin://users", governance_service.admin_users_list, name="Admin Users", parameters=PAGES, free_text=CURSOR),
+    ADMIN(
+        "admin://users",
+        governance_service.admin_users_list,
+        name="Admin Users",
+        parameters=("active", "role", "sort", *PAGES),
+        values={"active": governance_service.list_activities, "sort": governance_service.list_user_orders},
+        free_text={"role", "cursor"},
+    ),
+    ADMIN(
+        "admin://api-keys",
+        api_keys.admin_api_keys_list,
+        name="Admin API Keys",
+        parameters=("status", "sort", *PAGES),
+        values={"status": api_keys.list_statuses, "sort": api_keys.list_orders},
+        free_text=CURSOR,
+    ),
     ADMIN(
         "admin://roles",
         governance_service.admin_roles_list,
@@ -154,7 +176,13 @@ RESOURCES = [
         name="Bucket Access",
         values={"bucket": bucket_access.list_stack_buckets},
     ),
-    SIGNED_IN("tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets"),
+    SIGNED_IN(
+        "tabulator://buckets",
+        tabulator_service.tabulator_buckets_list,
+        name="Tabulator Buckets",
+        parameters=PAGES,
+        free_text=CURSOR,
+    ),
     SIGNED_IN(
         "tabulator://buckets/{bucket}/tables{?cursor,limit}",
         tabulator_service.tabulator_tables_list,
@@ -265,4 +293,10 @@ QUILT = Domain(
         "permissions": "aws",
     },
     settings=QuiltSettings,
+    commands={
+        "login": Command(
+            "quilt_mcp.services.signing_in:login", "Sign in to a Quilt catalog, with a code from its page."
+        ),
+        "logout": Command("quilt_mcp.services.signing_in:logout", "Remove the logins to all stacks."),
+    },
 )

@@ -88,8 +88,8 @@ class StackSettings(CallerSettings):
     api_key: SecretStr | None = Field(
         None,
         validation_alias="QUILT_API_KEY",
-        description="Quilt API key of the local user. It is used instead of the login of `quilt3 login`. Callers who "
-        "sign in over HTTP send their own.",
+        description="Quilt API key of the local user. It is used instead of the login of `quilt-mcp login`. "
+        "Callers who sign in over HTTP send their own.",
     )
     local_catalog_url: GivenURL = Field(
         None,

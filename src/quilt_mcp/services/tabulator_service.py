@@ -7,6 +7,7 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from quilt_mcp.core.cuts import cut_text
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_tables import quote_sql
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
@@ -14,13 +15,15 @@ from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named
-from quilt_mcp.services.yaml_text import MAX_CHARACTERS, parse_yaml
+from quilt_mcp.services.yaml_text import MAX_SHOWN, parse_yaml
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
 
+MAX_NAMES = 50
 PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type": "is not a list"}
-_GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>", re.DOTALL)
+"""In a regular expression: an escape, a class of characters, or the start of a named group."""
 
 
 class TableColumn(TypedDict):
@@ -95,7 +98,7 @@ class TabulatorBucket(TypedDict):
 
     Attributes:
         name: its name.
-        tables: the names of its tables, sorted; null if the source is Athena.
+        tables: the names of its first 50 tables, sorted; null if the source is Athena.
         table_count: the number of its tables; null if the source is Athena.
         uri: the URI of its tables with their columns.
     """
@@ -106,18 +109,16 @@ class TabulatorBucket(TypedDict):
     uri: str
 
 
-class TabulatorAnswer(TypedDict):
+class TabulatorAnswer(Paged):
     """The answer of tabulator://buckets.
 
     Attributes:
-        buckets: the buckets with tables, sorted by name.
-        count: the number of buckets.
+        buckets: the buckets of this page, which have tables, sorted by name.
         source: "registry" is the Quilt stack, "athena" tabulator's data catalog.
         source_note: why the stack was not the source; null if it was.
     """
 
     buckets: list[TabulatorBucket]
-    count: int
     source: Literal["registry", "athena"]
     source_note: str | None
 
@@ -132,7 +133,7 @@ class TabulatorTable(TypedDict):
         captured_columns: the columns that Quilt adds for named groups in the patterns; null as above.
         source: null as above.
         format: the format of the objects, such as csv or parquet; null as above.
-        config: the configuration, in YAML, cut at 20,000 characters.
+        config: the configuration, in YAML, cut at 10,000 characters.
         config_truncated: whether it is cut.
         config_error: why the configuration cannot be read; null if it can.
     """
@@ -166,20 +167,38 @@ class TabulatorTablesAnswer(Paged):
     tables: list[TabulatorTable]
 
 
-def tabulator_buckets_list() -> TabulatorAnswer:
+def tabulator_buckets_list(cursor: str | None = None, limit: str | None = None) -> TabulatorAnswer:
     """The buckets with tabulator tables.
 
-    They are sorted by name. Sends one GraphQL request. If the stack refuses it, the buckets come from tabulator's data
-    catalog in Athena: `source` is then "athena", `source_note` says why, and the tables are null, because the data
-    catalog does not contain them.
+    They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. Sends a GraphQL
+    request. If the stack refuses it, the buckets come from tabulator's data catalog in Athena: `source` is then
+    "athena", `source_note` says why, and the tables are null, because the data catalog does not contain them.
     """
     caller = current_caller()
+    source: Literal["registry", "athena"]
     try:
-        rows = _read_stack(caller)
+        rows, source, note = _read_stack(caller), "registry", None
     except QueryRefused as refusal:
-        rows = _read_athena(caller, refusal)
-        return {"buckets": rows, "count": len(rows), "source": "athena", "source_note": _explain(refusal)}
-    return {"buckets": rows, "count": len(rows), "source": "registry", "source_note": None}
+        rows, source, note = _read_athena(caller, refusal), "athena", _explain(refusal)
+    page = cut_page(
+        rows,
+        lambda bucket: bucket["name"],
+        build=_shorten,
+        cursor=cursor,
+        limit=limit,
+        scope=("tabulator buckets", caller.login.stack.registry_url, source),
+    )
+    return {
+        "buckets": page.rows,
+        "count": page.total,
+        "next_cursor": page.next_cursor,
+        "source": source,
+        "source_note": note,
+    }
+
+
+def _shorten(bucket: TabulatorBucket) -> TabulatorBucket:
+    return {**bucket, "tables": None if bucket["tables"] is None else bucket["tables"][:MAX_NAMES]}
 
 
 def _explain(refusal: QueryRefused) -> str:
@@ -241,9 +260,10 @@ def list_buckets_with_tables(prefix: str) -> list[str]:
 
 def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTable:
     text = table["config"]
+    shown, is_cut = cut_text(text, MAX_SHOWN)
     config, error = parse_config(text)
     source = config["source"] if config else None
-    captured = _GROUP.findall(source["package_name"]) + _GROUP.findall(source["logical_key"]) if source else None
+    captured = _list_groups(source["package_name"], source["logical_key"]) if source else None
     return {
         "name": table["name"],
         "sql_name": ".".join(map(quote_sql, (catalog, bucket, table["name"]))) if catalog else None,
@@ -251,10 +271,15 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
         "captured_columns": captured,
         "source": source,
         "format": config["parser"]["format"] if config else None,
-        "config": text[:MAX_CHARACTERS],
-        "config_truncated": len(text) > MAX_CHARACTERS,
+        "config": shown,
+        "config_truncated": is_cut,
         "config_error": error,
     }
+
+
+def _list_groups(*patterns: str) -> list[str]:
+    """List the names of the groups of patterns, each once. What is escaped, or in brackets, is no group."""
+    return list(dict.fromkeys(name for pattern in patterns for name in _GROUP.findall(pattern) if name))
 
 
 def _read_stack(caller: "Caller") -> list[TabulatorBucket]:

@@ -6,6 +6,9 @@ It can describe far more data than it has characters, so its length and depth ar
 from importlib import import_module
 
 MAX_CHARACTERS = 20_000
+"""Longer texts are not parsed."""
+MAX_SHOWN = 10_000
+"""Characters of the text itself in an answer, which has its parts too."""
 MAX_DEPTH = 20
 
 

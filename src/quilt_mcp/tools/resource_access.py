@@ -63,7 +63,8 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
       ``athena://databases``, ``athena://workgroups``, ``athena://query/history``,
       ``athena://query/{execution_id}/results{?cursor,limit}``,
-      ``athena://databases/{database}/tables{?cursor,limit}``, ``athena://databases/{database}/tables/{table}``
+      ``athena://databases/{database}/tables{?cursor,limit}``,
+      ``athena://databases/{database}/tables/{table}{?cursor,limit}``
 
     - admin: Users, roles and configuration of the stack.
 

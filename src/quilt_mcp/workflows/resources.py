@@ -12,7 +12,14 @@ from quilt_mcp.workflows.settings import WorkflowSettings
 from quilt_mcp.workflows.tools import add_workflow_tools
 
 RESOURCES = [
-    define("workflow://workflows", service.workflow_list_all, name="Workflows"),
+    define(
+        "workflow://workflows",
+        service.workflow_list_all,
+        name="Workflows",
+        parameters=("status", "cursor", "limit"),
+        values={"status": service.list_statuses},
+        free_text={"cursor"},
+    ),
     define(
         "workflow://workflows/{workflow_id}/status",
         service.workflow_get_status,

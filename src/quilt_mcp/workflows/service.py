@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 from urllib.parse import quote
 
 from pydantic import Field
@@ -22,7 +22,10 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.app import current_app, identity
 from quilt_mcp.core.answers import JSONObject as AnyObject
+from quilt_mcp.core.cursors import compute_tag, decode_values, encode_values, parse_limit
+from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.core.parameters import parse_choice
 from quilt_mcp.core.uris import VALUE_PATTERN
 from quilt_mcp.workflows import model
 from quilt_mcp.workflows.model import (
@@ -117,7 +120,7 @@ class Workflows:
             return self._database
 
 
-LISTED_WORKFLOWS = 200
+STATUSES: tuple[WorkflowStatus, ...] = get_args(WorkflowStatus)
 _EXAMPLES = 5
 _NAMED = 5
 RECENT_ENTRIES = 5
@@ -179,10 +182,16 @@ class ListedWorkflow(TypedDict):
 
 
 class WorkflowList(TypedDict):
-    """The workflows, most recently updated first, and how many there are."""
+    """A page of the workflows, most recently updated first, and how many there are."""
 
     workflows: list[ListedWorkflow]
-    """At most 200."""
+    """Those of this page."""
+    status: WorkflowStatus | None
+    """They have this status; null for any."""
+    count: int
+    """The number of workflows of all pages."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last page."""
     total_workflows: int
     """The number of all."""
     active_workflows: int
@@ -316,17 +325,32 @@ def _suggest_deletion(store: "WorkflowStore") -> str:
     return f"Delete workflows that you no longer need with workflow_delete, such as {names}."
 
 
-def workflow_list_all() -> WorkflowList:
+def workflow_list_all(status: str | None = None, cursor: str | None = None, limit: str | None = None) -> WorkflowList:
     """Workflows, the latest update first.
 
+    There are 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. `?status=` selects a status.
+    A workflow that changes while the pages are read moves to the first one.
+
     Returns:
-        `workflows`: at most 200. `total_workflows`, `active_workflows` (created or in progress) and
-        `completed_workflows` count all of them.
+        `workflows`: those of the page. `total_workflows`, `active_workflows` (created or in progress) and
+        `completed_workflows` count all workflows, also those of other statuses.
+
+    Raises:
+        InvalidTemplateVariable: the status, the cursor or the limit is not valid.
     """
+    chosen = parse_choice("status", status, STATUSES)
+    size, tag = parse_limit(limit), compute_tag("workflows", status)
+    after = decode_values(cursor, tag, (str, str)) if cursor else None
     with current_app().part(Workflows).reading() as store:
-        newest, counts = store.newest(LISTED_WORKFLOWS), store.count_by_status()
+        found = store.newest(size + 1, status=chosen, after=(after[0], after[1]) if after else None)
+        counts = store.count_by_status()
+    shown = fit([_describe(row) for row in found[:size]])
+    last = shown[-1] if len(shown) < len(found) else None
     return {
-        "workflows": [_describe(row) for row in newest],
+        "workflows": shown,
+        "status": chosen,
+        "count": counts.total() if chosen is None else counts[chosen],
+        "next_cursor": encode_values((last["updated_at"], last["id"]), tag) if last else None,
         "total_workflows": counts.total(),
         "active_workflows": counts["created"] + counts["in_progress"],
         "completed_workflows": counts["completed"],
@@ -456,6 +480,10 @@ def _load_step(workflow: Workflow, step_id: str) -> Step:
             "Or add the step with the tool workflow_add_step.",
         ],
     )
+
+
+def list_statuses(prefix: str) -> list[str]:
+    return [one for one in STATUSES if one.startswith(prefix)]
 
 
 def _describe(row: "Summary") -> ListedWorkflow:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     Column,
+    ColumnElement,
     Connection,
     CursorResult,
     Delete,
@@ -41,6 +42,7 @@ from sqlalchemy import (
     func,
     insert,
     inspect,
+    or_,
     select,
     tuple_,
     update,
@@ -202,21 +204,36 @@ OLDEST = (
 """The completed ones first."""
 WORKFLOW_BYTES, STEP_BYTES, LOG_BYTES = _sum_sizes(workflows), _sum_sizes(steps), _sum_sizes(log)
 
-_newest = IDS.with_only_columns(
-    workflows.c.id, workflows.c.name, workflows.c.status, workflows.c.created_at, workflows.c.updated_at
-).subquery()
-NEWEST = (
-    select(
-        *_newest.c,
-        func.count(steps.c.id).label("total_steps"),
-        func.count().filter(steps.c.status == "completed").label("completed_steps"),
-        func.count().filter(steps.c.status == "skipped").label("skipped_steps"),
+
+def _select_newest(*conditions: ColumnElement[bool]) -> Executable:
+    newest = (
+        IDS.with_only_columns(
+            workflows.c.id, workflows.c.name, workflows.c.status, workflows.c.created_at, workflows.c.updated_at
+        )
+        .where(*conditions)
+        .subquery()
     )
-    .select_from(_newest)
-    .outerjoin(steps, and_(steps.c.owner == _OWNER, steps.c.workflow_id == _newest.c.id))
-    .group_by(*_newest.c)
-    .order_by(_newest.c.updated_at.desc(), _newest.c.id)
+    return (
+        select(
+            *newest.c,
+            func.count(steps.c.id).label("total_steps"),
+            func.count().filter(steps.c.status == "completed").label("completed_steps"),
+            func.count().filter(steps.c.status == "skipped").label("skipped_steps"),
+        )
+        .select_from(newest)
+        .outerjoin(steps, and_(steps.c.owner == _OWNER, steps.c.workflow_id == newest.c.id))
+        .group_by(*newest.c)
+        .order_by(newest.c.updated_at.desc(), newest.c.id)
+    )
+
+
+_of_status = workflows.c.status == bindparam("of_status")
+_after = or_(
+    workflows.c.updated_at < bindparam("time"),
+    and_(workflows.c.updated_at == bindparam("time"), workflows.c.id > bindparam("after")),
 )
+NEWEST, NEWEST_OF_STATUS = _select_newest(), _select_newest(_of_status)
+NEXT, NEXT_OF_STATUS = _select_newest(_after), _select_newest(_of_status, _after)
 
 # The parameters of these are also the columns to set.
 INSERT_WORKFLOW, INSERT_STEP, INSERT_LOG_ENTRY = insert(workflows), insert(steps), insert(log)
@@ -277,8 +294,15 @@ class WorkflowStore:
         }
         return cast("Workflow", found)
 
-    def newest(self, limit: int) -> list[Summary]:
-        return cast("list[Summary]", self._select(NEWEST, number=limit))
+    def newest(self, limit: int, *, status: str | None = None, after: tuple[str, str] | None = None) -> list[Summary]:
+        """Return workflows, the latest update first: those of a status, and behind one with this time and ID."""
+        values: dict[str, str | int] = {"number": limit} | ({} if status is None else {"of_status": status})
+        if after is None:
+            statement = NEWEST if status is None else NEWEST_OF_STATUS
+        else:
+            statement = NEXT if status is None else NEXT_OF_STATUS
+            values |= {"time": after[0], "after": after[1]}
+        return cast("list[Summary]", self._select(statement, **values))
 
     def ids(self, limit: int = UNLIMITED) -> list[str]:
         return [row["id"] for row in self._select(IDS, number=limit)]

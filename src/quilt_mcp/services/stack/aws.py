@@ -18,11 +18,10 @@ from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import boto3
-import botocore.session
 from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, CredentialResolver, RefreshableCredentials
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, InvalidRegionError, NoRegionError, ProfileNotFound
 from botocore.loaders import Loader
 from botocore.parsers import ResponseParserError
 
@@ -30,6 +29,7 @@ from quilt_mcp.core.errors import NotFound, NotSignedIn, ResourceExecutionError,
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import StackSettings
 from quilt_mcp.services.stack.addresses import parse_address
+from quilt_mcp.services.stack.aws_files import UNUSABLE, create_session, make_unusable, note_unused
 from quilt_mcp.services.stack.failures import (
     AWSKeysExpired,
     TokenRefusedByS3,
@@ -43,9 +43,6 @@ from quilt_mcp.services.stack.quilt_files import read_stamp
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
-NO_PROFILE = (None, None, None, None)
-"""In the form of botocore: no name in a file, no environment variable, no default, no conversion."""
-
 
 class IssuedCredentials:
     """The AWS credentials of one identity, which botocore renews before they expire."""
@@ -58,12 +55,12 @@ class IssuedCredentials:
         """When those in use expire."""
         return self._keys.expiry_time
 
-    def create_session(self) -> boto3.Session:
-        """Create a boto3 session with only these credentials.
+    def create_session(self, *, with_files: bool = True) -> boto3.Session:
+        """Create a boto3 session with only these credentials, and without the AWS files if they are of no use.
 
         quilt3's own session is not used: it can renew with an old token, and writes each renewal to disk.
         """
-        session = _create_session()
+        session = create_session(with_files=with_files)
         session.register_component("credential_provider", CredentialResolver([_StackProvider(self._create)]))
         session.register_component("data_loader", _load_service_descriptions())
         return boto3.Session(botocore_session=session)
@@ -98,18 +95,21 @@ class _StackProvider(CredentialProvider):  # type: ignore[misc]  # botocore has 
 @cache
 def _load_service_descriptions() -> Loader:
     """Return botocore's descriptions of the AWS services. All callers share them, because each copy takes 20 MB."""
-    return _create_session().get_component("data_loader")
+    return create_session().get_component("data_loader")
 
 
-def _create_session() -> botocore.session.Session:
-    """Create a botocore session with the settings of the user's AWS profile, or without them if it does not exist.
+def open_own_session() -> boto3.Session:
+    """Open a session with the AWS credentials of this machine.
 
-    The credentials of the profile are not used, so a missing one does no harm.
+    Raises:
+        ResourceExecutionError: its AWS files cannot be used.
     """
-    session = botocore.session.get_session()
-    if session.profile is None or session.profile in session.available_profiles:
-        return session
-    return botocore.session.get_session({"profile": NO_PROFILE})
+    try:
+        return boto3.Session()
+    except ProfileNotFound as error:
+        raise map_failure(error) from error
+    except UNUSABLE as error:
+        raise make_unusable(error) from error
 
 
 def take_aws_fingerprint() -> Hashable:
@@ -337,6 +337,10 @@ class AWSClients:
                 response: Response = getattr(client, operation)(**parameters)
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             raise map_failure(error) from error
+        except OSError as error:  # botocore has classes of its own for the network: this is a file with credentials
+            if _passed_own_code(error):
+                raise
+            raise make_unusable(error) from error
         except NOT_A_RESPONSE as error:
             if _passed_own_code(error):
                 raise
@@ -383,24 +387,34 @@ class AWSClients:
         region = self._choose_region(service)
         with self._lock:
             if service not in self._clients:
-                retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
-                config = self._config.merge(Config(retries=retries))
-                try:
-                    client = self._session.client(service, region_name=region, config=config)
-                except BotoCoreError as error:
-                    raise map_failure(error) from error
-                except ValueError as error:
-                    if not str(error).startswith("Invalid endpoint"):
-                        raise
-                    # the rest of its message can contain a password
-                    raise ResourceExecutionError(
-                        f"The endpoint of the AWS service {service} is not a valid URL.",
-                        details=service,
-                        suggested_actions=[FIX_ENDPOINT.format(service.upper())],
-                    ) from None
+                client = self._create_client(service, region)
                 self._clients[service] = client
                 client.meta.events.register_first("needs-retry.s3.HeadBucket", _fail_if_redirected)
             return self._clients[service]
+
+    def _create_client(self, service: Service, region: str) -> BaseClient:
+        """Create a client, without the AWS files of this machine if they do no good and are not needed."""
+        retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
+        config = self._config.merge(Config(retries=retries))
+        try:
+            return self._session.client(service, region_name=region, config=config)
+        except UNUSABLE as error:
+            if isinstance(error, InvalidRegionError) or _passed_own_code(error):
+                raise map_failure(error) from error
+            if str(error).startswith("Invalid endpoint"):  # the rest of its message can contain a password
+                raise ResourceExecutionError(
+                    f"The endpoint of the AWS service {service} is not a valid URL.",
+                    details=service,
+                    suggested_actions=[FIX_ENDPOINT.format(service.upper())],
+                ) from None
+            if self._credentials is None:
+                raise make_unusable(error) from error
+            note_unused(error)
+            self._session = self._credentials.create_session(with_files=False)
+            try:
+                return self._session.client(service, region_name=region, config=config)
+            except UNUSABLE as remaining:  # a variable of the environment
+                raise make_unusable(remaining) from remaining
 
     def _check_encryption(self, service: Service, client: BaseClient) -> None:
         """Check that the session of a Quilt login is encrypted on its way to an endpoint that replaces AWS.

@@ -5,6 +5,7 @@ Imported on first use by `callers.py`, because it imports quilt3 and boto3.
 
 import hashlib
 import math
+import re
 import threading
 import time
 import weakref
@@ -12,14 +13,13 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-import boto3
 from cachetools import TTLCache
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 from quilt_mcp.services.stack import quilt_files
-from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, take_aws_fingerprint
+from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, open_own_session, take_aws_fingerprint
 from quilt_mcp.services.stack.catalog import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
 from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
@@ -31,12 +31,14 @@ from quilt_mcp.services.stack.failures import (
     RoleChanged,
     make_unexpected,
 )
-from quilt_mcp.services.stack.graphql import Named, PartialAnswer, post_query
+from quilt_mcp.services.stack.graphql import Named, PartialAnswer, Rows, keep_readable, post_query
 from quilt_mcp.services.stack.login import Login, Stack
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
 
 T = TypeVar("T")
+OF_ROW = re.compile(r"([0-9]{1,9})(?:\..*)?", re.DOTALL)
+"""The rest of the path of an error in a row of a list."""
 UNKNOWN_SECONDS = 60.0
 """How long AWS credentials are kept for a caller if the stack does not say the role."""
 FIX_VARIABLES = (
@@ -168,7 +170,7 @@ class Caller:
             return self._keep_aws(
                 take_aws_fingerprint(),
                 math.inf,
-                lambda: AWSClients(boto3.Session(), self._settings, self.sign_in, self._in_use),
+                lambda: AWSClients(open_own_session(), self._settings, self.sign_in, self._in_use),
             )
         try:
             return self.open_aws(self.fetch_standing())
@@ -216,6 +218,24 @@ class Caller:
         if answer.error_paths:
             raise answer.refusal
         return answer.data
+
+    def send_list_query(self, operation: str, form: type[T], at: str, **variables: object) -> Rows[T]:
+        """Send an operation for a list, and return the rows that can be read. `form` is that of a row.
+
+        Raises:
+            QueryRefused: the stack returned errors that are not about single rows.
+            ResourceFailure: as `send_query`.
+        """
+        answer = self.send_partial_query(operation, list[object], at, **variables)
+        places = {path: OF_ROW.fullmatch(path.removeprefix(f"{at}.")) for path in answer.error_paths}
+        if answer.data is None and not places:
+            raise make_unexpected(f"null at {at}")
+        if answer.data is None or not all(places.values()):
+            raise answer.refusal
+        failed = {int(place[1]) for place in places.values() if place}
+        if answer.data and len(failed) == len(answer.data):
+            raise answer.refusal
+        return keep_readable(form, answer.data, failed=failed)
 
     def send_partial_query(self, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
         """Send an operation, and return what the stack returned: data, errors, or both."""

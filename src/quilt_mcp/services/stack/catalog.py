@@ -118,11 +118,11 @@ class StackSearch:
 
     def _read_catalog(self, catalog_url: str) -> FoundStack:
         if self._registry_url:  # first, so that the failure is certain even if the catalog does not respond
-            _check_fit(Stack(catalog_url, self._registry_url), self._actions)
+            check_fit(Stack(catalog_url, self._registry_url), self._actions)
         config = self._catalogs.fetch(catalog_url)
         registry_url = self._registry_url or (config.get("registryUrl") or "").rstrip("/") or None
         stack = Stack(catalog_url, registry_url, config.get("region"))
-        _check_fit(stack, self._actions)
+        check_fit(stack, self._actions)
         return FoundStack(stack)
 
     def _find_without_catalog(self) -> FoundStack:
@@ -130,13 +130,13 @@ class StackSearch:
         if self._registry_url and self._registry_url != stack.registry_url:
             stack = Stack(None, self._registry_url)  # quilt3 is configured for another catalog
         try:
-            _check_fit(stack, ["Run `quilt3 config https://<your catalog>`. It stores the catalog's own registry."])
+            check_fit(stack, ["Run `quilt-mcp login https://<your catalog>`. It stores the catalog's own registry."])
         except ResourceExecutionError as problem:
             return FoundStack(stack, problem)
         return FoundStack(stack)
 
 
-def _check_fit(stack: Stack, actions: Sequence[str]) -> None:
+def check_fit(stack: Stack, actions: Sequence[str]) -> None:
     """Check that the registry of a stack can belong to its catalog, and that tokens are encrypted on their way to it.
 
     Unknown addresses are not checked, and nothing needs encryption that does not leave this machine.

@@ -31,7 +31,7 @@ class NotSignedInToQuilt(NotSignedIn):
     """The caller has no valid login to the Quilt stack."""
 
     default_actions = (
-        "Run `quilt3 login` in a terminal and sign in. This server uses the new login without a restart.",
+        "Run `quilt-mcp login` in a terminal and sign in. This server uses the new login without a restart.",
         "Read auth://status to see the configured stack and the current login.",
     )
 
@@ -127,6 +127,25 @@ class QueryNotUnderstood(QueryRefused):
     """
 
 
+class NestedTooDeeply(Unavailable):
+    """The stack sent JSON with too many levels, as the metadata of a package can have."""
+
+    def __init__(self) -> None:
+        super().__init__(NOT_VALID, details="nested too deeply", transient=False)
+
+
+class QueryFailed(QueryRefused):
+    """The stack returned an error that concerns no part of the query and of its data."""
+
+    default_actions = (
+        "Repeat the call in a minute.",
+        "If it fails again, report the time of the call to a Quilt administrator: the stack's log has the error.",
+    )
+
+    def __init__(self, message: str, *, details: str) -> None:
+        super().__init__(message, details=details, transient=True)
+
+
 class UnexplainedByS3(ResourceExecutionError):
     """S3 rejected a HEAD request. The response has no body, so expired credentials are one of several causes.
 
@@ -147,6 +166,7 @@ ACTIONS = {
     "BatchGetQueryExecution": "athena:BatchGetQueryExecution",
     "GetCallerIdentity": "sts:GetCallerIdentity",
     "GetDataCatalog": "athena:GetDataCatalog",
+    "ListDataCatalogs": "athena:ListDataCatalogs",
     "GetDatabase": "glue:GetDatabase",
     "GetDatabases": "glue:GetDatabases",
     "GetMetricData": "cloudwatch:GetMetricData",
@@ -196,6 +216,16 @@ class _Reason:
 NEW_CREDENTIALS = (
     "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
     "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
+)
+CLOCK = _Reason(
+    ResourceExecutionError,
+    "The clock of this machine is wrong, so AWS rejects its signatures.",
+    ("Set the clock of this machine, then repeat the call.",),
+)
+OWN_KEY = _Reason(
+    ResourceExecutionError,
+    "The object is encrypted with a key that AWS does not keep (SSE-C).",
+    ("Ask the owner of the object for a copy: only who has its key can read it.",),
 )
 BROKEN = _Reason(Unavailable, "AWS could not process the request.")
 BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
@@ -335,12 +365,13 @@ BY_CODE: Sequence[tuple[Sequence[str], _Reason]] = [
         ("NoSuchBucket", "NoSuchKey", "NoSuchVersion", "EntityNotFoundException"),
         _Reason(NotFound, "Not found in AWS."),
     ),
+    (("RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"), CLOCK),
     (
-        ("RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"),
+        ("AccountProblem", "AllAccessDisabled", "NotSignedUp", "OptInRequired"),
         _Reason(
             ResourceExecutionError,
-            "The clock of this machine is wrong, so AWS rejects its signatures.",
-            ("Set the clock of this machine, then repeat the call.",),
+            "AWS has closed this resource, or the account that owns it, for everyone.",
+            ("Ask the owner of the AWS account, who can see the reason in the AWS console.",),
         ),
     ),
 ]
@@ -377,6 +408,11 @@ STATED_POLICY = re.compile(
     r"session policy|service control policy|resource control policy|VPC endpoint policy)\b"
 )
 """The two closed parts of AWS's sentence about a refusal. The rest names users, roles and resources."""
+STATED_CAUSES = [
+    (re.compile(r"Signature (?:expired|not yet current):"), CLOCK),
+    (re.compile(r"The object was stored using a form of Server Side Encryption\."), OWN_KEY),
+]
+"""How AWS begins a sentence that names another cause than the code, which several causes share."""
 WHO_CHANGES = {
     "identity-based policy": "Ask a Quilt administrator: a policy of your role decides.",
     "resource-based policy": "Ask the owner of the resource, such as the bucket or the KMS key: its policy decides.",
@@ -436,6 +472,8 @@ def map_client_error(error: "ClientError") -> ResourceFailure:
             return make_not_from_aws(f"{action}: HTTP status {code or status}", transient=False)
     if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
         row = BROKEN
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    row = next((cause for pattern, cause in STATED_CAUSES if pattern.match(message)), row)
     stated, actions = read_statement(error), row.actions
     if row.failure is not RefusedByAWS:
         return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
@@ -476,8 +514,9 @@ NOT_VALID = "The Quilt stack did not return a valid response."
 REPORT_PATH = ("Repeat the call. If it fails again, report `details` to a Quilt administrator.",)
 MAX_PATH = 200
 TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
-WHOLE_QUERY = "query"
-"""Where an error of GraphQL is that has no path."""
+WHOLE_QUERY, NO_PLACE = "query", "stack"
+"""Where an error of GraphQL is that has no path: one about the text of the query names a line of it, and one of the
+stack itself names nothing."""
 
 
 def _not_trusted(what: str, describe: Callable[[Exception], str], variables: str) -> _Reason:
@@ -509,8 +548,16 @@ NO_CREDENTIALS = _Reason(
     NotSignedInToQuilt,
     "No usable AWS credentials were found.",
     (
-        "Run `quilt3 login` in a terminal. The Quilt stack then issues AWS credentials.",
+        "Run `quilt-mcp login` in a terminal. The Quilt stack then issues AWS credentials.",
         "Or configure AWS credentials on this machine.",
+    ),
+)
+SESSION_ENDED = _Reason(
+    NotSignedInToQuilt,
+    "The AWS session of this machine has ended.",
+    (
+        "Run `aws sso login`, or `aws login`, on the machine of this server, with `--profile` if AWS_PROFILE is set.",
+        "Or run `quilt-mcp login`. The Quilt stack then issues AWS credentials.",
     ),
 )
 NO_PROFILE = _Reason(
@@ -526,7 +573,7 @@ NO_REGION = _Reason(
     ResourceExecutionError,
     "No AWS region is configured.",
     (
-        "Run `quilt3 config https://<your catalog>`. It stores the region of the stack.",
+        "Run `quilt-mcp login https://<your catalog>`. It stores the region of the stack.",
         "Or set AWS_DEFAULT_REGION in the server's environment.",
     ),
     lambda _: None,
@@ -583,6 +630,23 @@ def _refusal(response: "requests.Response", details: str) -> ResourceFailure:
     )
 
 
+KIND = re.compile(r"[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,80}")
+"""A content type without its parameters."""
+
+
+def make_page(response: "requests.Response") -> ResourceExecutionError:
+    """Return the failure for a success that is not JSON. The API of a stack sends JSON, so something else answered."""
+    kind = KIND.match(response.headers.get("Content-Type", "").lower())
+    return ResourceExecutionError(
+        "Something else than the API of the Quilt stack answered, such as the sign-in page of a proxy.",
+        details=f"HTTP status {response.status_code}, {kind[0] if kind else 'no content type'} instead of JSON",
+        suggested_actions=[
+            "If a VPN or a sign-in proxy protects the stack, connect or sign in there on the machine of this server.",
+            "Check the address of the catalog: `quilt-mcp login https://<your catalog>` stores the right one.",
+        ],
+    )
+
+
 def is_json(response: "requests.Response") -> bool:
     return "json" in response.headers.get("Content-Type", "").lower()
 
@@ -593,7 +657,7 @@ def _redirect(response: "requests.Response", details: str) -> ResourceFailure:
         "The Quilt stack redirected the request. This server follows no redirects with your login.",
         details=f"{details} to {host}" if host else details,
         suggested_actions=[
-            "Run `quilt3 config https://<your catalog>` with the address that your browser shows for the catalog.",
+            "Run `quilt-mcp login https://<your catalog>` with the address that your browser shows for the catalog.",
             "If that is the configured address, ask a Quilt administrator what redirects requests to the stack's API.",
         ],
     )
@@ -610,14 +674,16 @@ def _find_host(address: str) -> str | None:
 def make_refusal(paths: Sequence[str]) -> QueryRefused:
     """Return the failure for GraphQL errors at these paths. Of many, the first are named; long ones are cut.
 
-    An error without a path is about the query: the stack does not know a field of it. Other errors happen while the
-    stack reads the data.
+    An error that names a line of the query is about the query: the stack does not know a field of it. Errors with paths
+    happen while the stack reads the data. One that names neither is a failure of the stack.
     """
     more = f" and {len(paths) - NAMED_PATHS} more" if len(paths) > NAMED_PATHS else ""
     named = [path if path.isprintable() else ascii(path) for path in paths[:NAMED_PATHS]]
     details = f"GraphQL error at {', '.join(path[:MAX_PATH] for path in named)}{more}"
     if WHOLE_QUERY in paths:
         return QueryNotUnderstood("The Quilt stack rejected the query.", details=details)
+    if NO_PLACE in paths:
+        return QueryFailed("The Quilt stack failed while it processed the query.", details=details)
     return QueryRefused("The Quilt stack could not read the data.", details=details, suggested_actions=REPORT_PATH)
 
 
@@ -634,8 +700,14 @@ FAILURES: dict[str, MakeFailure] = {
     "botocore.exceptions.NoCredentialsError": NO_CREDENTIALS,
     "botocore.exceptions.PartialCredentialsError": NO_CREDENTIALS,
     "botocore.exceptions.CredentialRetrievalError": NO_CREDENTIALS,
-    "botocore.exceptions.TokenRetrievalError": NO_CREDENTIALS,
-    "botocore.exceptions.SSOError": NO_CREDENTIALS,
+    "botocore.exceptions.TokenRetrievalError": SESSION_ENDED,
+    "botocore.exceptions.SSOError": SESSION_ENDED,
+    "botocore.exceptions.LoginError": SESSION_ENDED,
+    "botocore.exceptions.InvalidRegionError": _Reason(
+        ResourceExecutionError,
+        "The AWS region has a form that no region has.",
+        ("Correct the region: in quilt3's config.yml, with `quilt-mcp login`, or AWS_DEFAULT_REGION.",),
+    ),
     "botocore.exceptions.ProfileNotFound": NO_PROFILE,
     "botocore.exceptions.NoRegionError": NO_REGION,
     "botocore.exceptions.SSLError": _not_trusted("AWS", _name_endpoint, "AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE"),

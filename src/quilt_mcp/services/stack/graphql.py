@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, make_refusal, make_unexpected
+from quilt_mcp.services.stack.failures import NO_PLACE, WHOLE_QUERY, QueryRefused, make_refusal, make_unexpected
 
 if TYPE_CHECKING:
     import requests
@@ -46,6 +47,35 @@ Size = Annotated[int, BeforeValidator(lambda one: int(one) if isinstance(one, fl
 """A number of bytes. The stack sends numbers with a point, because they have more than 32 bits."""
 
 
+@dataclass(frozen=True)
+class Rows(Generic[T]):
+    """A list of the stack.
+
+    Attributes:
+        readable: the rows that the stack could read, and that have the form of this server.
+        unreadable_count: the number of the others.
+    """
+
+    readable: list[T]
+    unreadable_count: int = 0
+
+
+def keep_readable(form: type[T], rows: Collection[object], *, failed: Collection[int] = ()) -> Rows[T]:
+    """Keep the rows that have a form, so that one odd value does not hide the others. `failed` are refused rows.
+
+    Raises:
+        ResourceExecutionError: none has this form.
+    """
+    adapter, readable = _create_adapter(cast("Hashable", form)), list[T]()
+    for number, row in enumerate(rows):
+        with suppress(ValidationError):
+            if number not in failed:
+                readable.append(cast("T", adapter.validate_python(row)))
+    if rows and not readable:
+        raise make_unexpected(f"none of {len(rows)} rows has the form of {getattr(form, '__name__', 'this list')}")
+    return Rows(readable, len(rows) - len(readable))
+
+
 class Named(TypedDict):
     """An object, of which the operation requests the name."""
 
@@ -58,8 +88,8 @@ class PartialAnswer(Generic[T]):
 
     Attributes:
         data: the data in the form that was requested; None if there are none in this form.
-        error_paths: where the errors are, sorted, such as "me.role"; "query" for the query as a whole. Empty if there
-            are no errors: then the data are complete.
+        error_paths: where the errors are, sorted, such as "me.role"; "query" for the query as a whole, "stack" for a
+            failure of the stack. Empty if there are no errors: then the data are complete.
     """
 
     data: T | None
@@ -110,9 +140,15 @@ def _find(data: object, path: list[str]) -> object:
 
 
 def _find_error_paths(errors: object) -> list[str]:
-    paths = [one.get("path") if isinstance(one, dict) else None for one in errors] if isinstance(errors, list) else []
-    named = {".".join(map(str, path)) if isinstance(path, list) and path else WHOLE_QUERY for path in paths}
-    return sorted(named or {WHOLE_QUERY})
+    return sorted({_find_place(one) for one in errors}) if isinstance(errors, list) and errors else [NO_PLACE]
+
+
+def _find_place(error: object) -> str:
+    """Return where an error is. Only one about the text of the query has no path, and `locations` in that text."""
+    found = error if isinstance(error, dict) else {}
+    if isinstance(path := found.get("path"), list) and path:
+        return ".".join(map(str, path))
+    return WHOLE_QUERY if found.get("locations") else NO_PLACE
 
 
 @cache

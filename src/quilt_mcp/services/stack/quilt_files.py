@@ -23,7 +23,7 @@ from quilt_mcp.services.stack.login import Login, Stack, Tokens
 READ_ATTEMPTS, READ_PAUSE_SECONDS = 4, 0.02
 SPARE_BYTES = 65_536
 """How much longer a file can become when tokens are renewed."""
-CONFIGURE = "quilt3 config https://<your catalog>"
+CONFIGURE = "quilt-mcp login https://<your catalog>"
 SECRET_PARTS = frozenset("@?#")
 """Characters before or after the parts of an address that can be secret. Answers and errors contain addresses."""
 
@@ -78,7 +78,7 @@ def find_api_key() -> str | None:
 
 def read_login(stack: Stack) -> Login:
     """Read the login to a stack from the files. Sends no request and writes nothing."""
-    tokens = _parse_file(quilt3.session.AUTH_PATH, "quilt3 login", lambda: _read_tokens(stack.registry_url))
+    tokens = _parse_file(quilt3.session.AUTH_PATH, "quilt-mcp login", lambda: _read_tokens(stack.registry_url))
     if tokens is None:
         return Login(stack)
     return Login(stack, tokens.access_token, tokens.refresh_token, tokens.expires_at)
@@ -119,13 +119,13 @@ def store_tokens(registry_url: str, refresh_token: str, fetch: Callable[[], Toke
     """
     path: Path = quilt3.session.AUTH_PATH
     with _reserve_file(path) as reserved:  # first: fetching spends the old token, so the new one must be storable
-        before = _parse_file(path, "quilt3 login", lambda: _read_json(path))
+        before = _parse_file(path, "quilt-mcp login", lambda: _read_json(path))
         if not _has_token(before, registry_url, refresh_token):
             return
         tokens = fetch().model_dump()
         latest = before
         with suppress(ResourceExecutionError):  # it is damaged now: the renewed tokens must not be lost
-            latest = _parse_file(path, "quilt3 login", lambda: _read_json(path))
+            latest = _parse_file(path, "quilt-mcp login", lambda: _read_json(path))
         if _has_token(latest, registry_url, refresh_token):
             _write_reserved(reserved, path, json.dumps(latest | {registry_url: tokens}))
 

@@ -5,6 +5,7 @@ Imported on first use by `callers.py`, because it imports requests.
 
 import io
 import json
+import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,7 +23,14 @@ from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack.failures import NotSignedInToQuilt, is_json, map_failure
+from quilt_mcp.services.stack.failures import (
+    NOT_VALID,
+    NestedTooDeeply,
+    NotSignedInToQuilt,
+    is_json,
+    make_page,
+    map_failure,
+)
 from quilt_mcp.services.stack.login import Tokens
 
 CHUNK_BYTES = 65_536
@@ -31,6 +39,13 @@ INVALID_QUERY = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 """The statuses with which GraphQL servers respond to a query that does not fit their schema."""
 REJECTED_TOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """The statuses for a refresh token that is not valid. quilt3 also expects 200 with an error."""
+
+HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
+)
+"""A pair of surrogates, half of one, or another escape of JSON, of which the first two bytes are matched."""
+HALF = len(rb"\ud800")
 
 T = TypeVar("T")
 
@@ -86,7 +101,7 @@ class StackSession(requests.Session):
                 if not (is_success or _can_contain_graphql(request, response)):
                     raise requests.HTTPError(response=response)
                 self._read_body(response)
-                _check_json(response)
+                _check_json(response, is_success=is_success)
                 if not (is_success or _has_graphql_errors(response)):
                     raise requests.HTTPError(response=response)
                 on_failure.pop_all()
@@ -113,26 +128,32 @@ class StackSession(requests.Session):
                 )
             if time.monotonic() > until:
                 raise requests.ReadTimeout("the body did not arrive in time")
-        response.raw = io.BytesIO(body)
+        response.raw = io.BytesIO(ESCAPE.sub(_replace_half_pair, body) if HALF_PAIR.search(body) else body)
 
 
-def _check_json(response: requests.Response) -> None:
-    """Check that the body can be parsed, unless it is not JSON at all: clients of requests expect that error.
+def _replace_half_pair(escape: re.Match[bytes]) -> bytes:
+    """Return an escape of JSON as it is; U+FFFD for half of a surrogate pair, which no UTF-8 can contain."""
+    return b"\\ufffd" if len(escape[0]) == HALF else escape[0]
+
+
+def _check_json(response: requests.Response, *, is_success: bool) -> None:
+    """Check that the body can be parsed. What is not JSON has a meaning of its own, or is a page of something else.
 
     Raises:
-        Unavailable: it is nested too deeply, or contains a number with too many digits or half of a surrogate pair.
+        Unavailable: it is nested too deeply, or contains a number with too many digits.
+        ResourceExecutionError: it is not JSON and does not claim to be.
     """
     if is_nested_too_deeply(response.content):
-        raise Unavailable("The Quilt stack did not return a valid response.", details="nested too deeply")
+        raise NestedTooDeeply
     try:
         payload = response.json()
         if b"\\u" in response.content:
             json.dumps(payload, ensure_ascii=False).encode()
     except requests.JSONDecodeError:
-        return
+        if is_success and not is_json(response):
+            raise make_page(response) from None
     except (ValueError, RecursionError) as error:  # the response can name an encoding that nothing detects
-        details = type(error).__name__
-        raise Unavailable("The Quilt stack did not return a valid response.", details=details) from None
+        raise Unavailable(NOT_VALID, details=type(error).__name__, transient=False) from None
 
 
 def _can_contain_graphql(request: requests.PreparedRequest, response: requests.Response) -> bool:

@@ -206,7 +206,7 @@ class APIKeySignIn(TokenSignIn):
         return super().is_stale() or self._has_changed()
 
 
-CONFIGURE_FIRST = "Run `quilt3 config https://<your catalog>`, then `quilt3 login`, in a terminal."
+CONFIGURE_FIRST = "Run `quilt-mcp login https://<your catalog>` in a terminal."
 PAUSES_SECONDS = (0.0, 0.1, 0.2)
 
 _renewing = threading.Lock()  # one for the process: among threads it is fair, which the lock of a file is not
