@@ -97,13 +97,14 @@ class Host:
         context: Answer | None = None,
         wrap: str = "",
         scale: float = 1,
+        question: str = "",
     ) -> AsyncIterator[Shown]:
         """Show the result, or the answer of a URI."""
         given: Answer = {
             "args": {"uri": uri} if uri else {},
             "result": result or await self.ask("tools/call", {"name": "show_resource", "arguments": {"uri": uri}}),
         }
-        looks: Answer = {"width": width, "theme": theme, "scale": scale}
+        looks: Answer = {"width": width, "theme": theme, "scale": scale, "question": question}
         async with self.opening(**looks, offers=offers, context=context, wrap=wrap, **given) as shown:
             await shown.frame.wait_for_selector("#quilt-mcp main > *")
             yield shown

@@ -26,6 +26,8 @@ SHOWN = {
     "error": "auth://statsu",
 }
 """One of each shape, by name of the picture."""
+QUESTIONS = {"file": "Show me the samples of the liver package."}
+"""What the person asked, above the picture in README."""
 THEMES = ("light", "dark")
 WIDTHS = (400, 800)
 TALLEST = 1400
@@ -33,7 +35,8 @@ TALLEST = 1400
 
 async def take(host: Host, name: str, theme: str, width: int) -> None:
     """Take one picture."""
-    async with host.showing(uri=SHOWN[name], theme=theme, width=width) as shown:
+    question = QUESTIONS.get(name, "")
+    async with host.showing(uri=SHOWN[name], theme=theme, width=width, question=question) as shown:
         await shown.page.wait_for_timeout(200)  # the frame follows the height of its page
         height = min(TALLEST, await shown.page.evaluate("() => Math.ceil(frame.getBoundingClientRect().bottom) + 16"))
         await shown.page.set_viewport_size({"width": width + 32, "height": height})
