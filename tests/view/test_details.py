@@ -207,6 +207,12 @@ async def test_bodies_of_any_size_fit(name: str, width: int, host: Host) -> None
         assert shown.noises == []
 
 
+async def test_a_megabyte_of_small_rows_is_drawn(host: Host) -> None:
+    async with host.showing(answer({"rows": [{"a": 1}] * 150_000})) as shown:
+        await shown.frame.get_by_role("searchbox", name="Filter 150,000 rows").wait_for()
+        assert shown.noises == []
+
+
 async def test_numbers_of_a_preview_stand_below_their_names(host: Host) -> None:
     async with host.showing(answer(make_table(3, 4))) as shown:
         aligned = "(all) => all.map((one) => getComputedStyle(one).textAlign)"
