@@ -22,7 +22,7 @@ GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak test-view pictures contract golden mcp-list
+.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak test-clients test-view pictures contract golden mcp-list
 .PHONY: docs examples mutants demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
@@ -88,6 +88,9 @@ soak: setup ## The tests that are too slow for every push; prints their figures
 	cd mcp-parity && ../$(PARALLEL) -m soak --timeout 600
 	$(PARALLEL) $(THOROUGH) -m 'soak and not alone' -rP --timeout 1200 tests
 	$(BIN)/pytest $(THOROUGH) -n 0 -m 'soak and alone' -rP --timeout 7200 tests
+
+test-clients: setup ## Foreign clients from npm and PyPI against the demo, all or NAMES="'Codex CLI' ai-sdk"; needs node, and 2 GB in build/
+	$(BIN)/python -m tests.clients $(NAMES)
 
 test-view: setup .venv/.installed-view ## The pages of the view and of reviews in Chromium, from the system
 	$(BIN)/pytest -n 0 -m view -rs tests/view

@@ -91,7 +91,6 @@ def test_the_version_needs_no_valid_settings(command: tuple[str, ...]) -> None:
         (["serve", "--port", "0"], "--transport http"),
         (["serve", "--host", "192.0.2.1", "--demo"], "--transport http"),
         (["serve", "--transport", "carrier-pigeon"], "stdio"),
-        (["install"], "CLIENT"),
         (["install", "emacs"], "claude-desktop"),
         (["install", "cursor", "--env", "NOVALUE"], "KEY=VALUE"),
     ],

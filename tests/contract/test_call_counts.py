@@ -68,6 +68,7 @@ CALLS: dict[str, dict[str, int]] = {
         "s3:HeadObject": 7,
         **OPENING,
         **STATED,
+        "stack:usersList": 1,
     },
     "quilt://buckets{?cursor,limit}": {"stack:bucketTitles": 1},
     "quilt://buckets/{bucket}": {

@@ -117,8 +117,8 @@ async def test_no_claim_says_more_than_what_really_works(
     check_recommendations(found, truths)
     if expected := EXPECTED.get((world.name, probe_writes)):
         first = found.recommended["primary_recommendations"][0]
-        assert (first["bucket_name"], first["write"]) == expected
-        assert any(truths[first["bucket_name"]].writes.values())
+        assert (first["bucket"], first["write"]) == expected
+        assert any(truths[first["bucket"]].writes.values())
 
 
 def check_claims(row: Row, truth: Truth, *, probe_writes: bool) -> None:
@@ -163,7 +163,7 @@ def check_write(row: Row, truth: Truth, *, probe_writes: bool) -> None:
     """Check `can_write`. Only a right that the stack states, without the probe, can be refused in S3."""
     claim, evidence = row["can_write"], row["write_evidence"]
     put = PUT.match(evidence)
-    assert bool(put) is (probe_writes and row["error_message"] is None), row
+    assert bool(put) is (probe_writes and row["error"] is None), row
     if put:
         is_allowed = put[2] == "allowed"
         assert truth.writes[put[1] or ROOT] is is_allowed or is_ambiguous(truth, put[1] or ROOT, put[2]), row
@@ -230,7 +230,7 @@ def check_recommendations(found: Reading, truths: Mapping[str, Truth]) -> None:
         if row["write"] == "verified":
             put = PUT.match(row["evidence"][0])
             assert put, row
-            assert truths[row["bucket_name"]].writes[put[1] or ROOT], row
+            assert truths[row["bucket"]].writes[put[1] or ROOT], row
     if not first:
         open_rows = [row for row in found.rows.values() if row["can_list"] or row["can_read"]]
         assert {row["can_write"] for row in open_rows} <= {False}, found.rows

@@ -117,6 +117,21 @@ async def test_a_failure_that_a_service_raises_is_returned_unchanged() -> None:
     }
 
 
+async def test_what_a_uri_means_is_searched_only_if_it_is_short() -> None:
+    asked: list[int] = []
+
+    def guess(uri: str) -> str | None:
+        asked.append(len(uri))
+        return None
+
+    manager = manager_of(nothing, guesses=[guess])
+    for length in (20, 1024 * 1024):
+        answer = await manager.respond("x" * length, surface="test")
+        assert isinstance(answer, GetResourceError)
+        assert answer.error == "InvalidURI"
+    assert asked == [20]
+
+
 async def test_a_foreign_exception_is_mapped_by_the_row_of_its_base_class() -> None:
     def failing() -> dict[str, Any]:
         raise ConnectionError("refused")

@@ -3,18 +3,20 @@
 import html
 import re
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from quilt_mcp.commands.cli import main
-from tests.support.demo_picture import READ, output_of, terminal_lines
+from tests.support.demo_picture import output_of, terminal_lines
 from tests.support.docs import COMMAND, LIVE_SECTIONS, PICTURE, documents, find_outdated
 from tests.support.pages import shell_lines
+from tests.support.worlds import enter_stopped
 
-PARSED_ONLY = {"serve", "doctor", "install"}
+PARSED_ONLY = {"serve", "doctor", "install", "login"}
 """Commands that do not end, need a Quilt login, or write outside of the data directory: test_docs.py parses them."""
-ONCE = (("demo",), ("get", READ, "--demo"))
+ONCE = (("demo",),)
 """Commands that the picture needs too."""
 
 
@@ -40,7 +42,9 @@ def test_a_command_runs(
     if command[0] == "requirements":
         for file in ("records.jsonl", "records.csv"):
             assert main(["requirements", "export", file]) == 0  # the files that are imported
-    assert main(command) == 0
+    needs_login = command[0] == "get" and "--demo" not in command
+    with enter_stopped("admin") if needs_login else nullcontext():
+        assert main(command) == 0
     assert capsys.readouterr().out
 
 

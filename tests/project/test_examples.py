@@ -35,7 +35,7 @@ def test_the_table_names_every_example() -> None:
 
 @pytest.mark.soak
 def test_a_read_in_both_ways_prints_what_the_readme_shows() -> None:
-    [shown] = [json.loads(block.text) for block in blocks(ROOT / "README.md") if block.language == "json"]
+    [shown] = [json.loads(block.text) for block in blocks(EXAMPLES / "README.md") if block.language == "json"]
     command = [sys.executable, str(EXAMPLES / "read_both_ways.py")]
     assert json.loads(subprocess.run(command, capture_output=True, check=True).stdout) == shown
 

@@ -63,6 +63,7 @@ def test_the_registry_is_valid_and_holds_the_nineteen() -> None:
     validate_registry(RESOURCE_REGISTRY)
     assert NINETEEN - RESOURCE_REGISTRY.keys() == set()
     assert sorted(uri for uri, one in RESOURCE_REGISTRY.items() if one["requires_admin"]) == [
+        "admin://api-keys",
         "admin://config/sso",
         "admin://config/tabulator",
         "admin://roles",

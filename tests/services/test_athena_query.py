@@ -63,8 +63,8 @@ class TestAnswers:
     async def test_tabulators_catalog_is_found_by_the_table(self, ask: Ask) -> None:
         answer = await ask(GENES)
         assert (answer["status"], answer["rows"][0]) == ("SUCCEEDED", ["ACTA2", 5])
-        assert (answer["catalog"], answer["database"]) == ("quilt-acme-tabulator", "acme-analysis-results")
-        assert (answer["work_group"], answer["scan_limit_bytes"]) == (PLATFORM, 10 * 2**30)
+        assert (answer["data_catalog"], answer["database"]) == ("quilt-acme-tabulator", "acme-analysis-results")
+        assert (answer["workgroup"], answer["scan_limit_bytes"]) == (PLATFORM, 10 * 2**30)
         assert answer["workgroup_reason"].startswith("It has the name of your role")
 
     async def test_its_results_have_the_same_rows(self, ask: Ask, client: Client[Any]) -> None:
@@ -93,7 +93,7 @@ class TestAnswers:
             ),
             (
                 "SELECT 1 FROM visits",
-                {"catalog": "AwsDataCatalog", "database": "acme_sequencing"},
+                {"data_catalog": "AwsDataCatalog", "database": "acme_sequencing"},
                 "AwsDataCatalog",
                 "acme_sequencing",
             ),
@@ -103,7 +103,7 @@ class TestAnswers:
         self, ask: Ask, sql: str, given: dict[str, str], catalog: str, database: str
     ) -> None:
         answer = await ask(sql, **given)
-        assert (answer["catalog"], answer["database"]) == (catalog, database)
+        assert (answer["data_catalog"], answer["database"]) == (catalog, database)
 
     async def test_a_mixture_of_catalogs_is_refused_with_the_whole_names(self, ask: Ask) -> None:
         refusal = await ask("SELECT 1 FROM gene_counts, acme_sequencing.visits")
@@ -134,11 +134,11 @@ class TestAnswers:
     async def test_a_failed_query_has_its_reason(self, ask: Ask) -> None:
         answer = await ask("SELECT nothing FROM acme_sequencing.run_metrics")
         assert (answer["status"], answer["rows"]) == ("FAILED", None)
-        assert answer["error_message"] == "COLUMN_NOT_FOUND: line 1:8: Column 'nothing' cannot be resolved"
+        assert answer["error"] == "COLUMN_NOT_FOUND: line 1:8: Column 'nothing' cannot be resolved"
 
     async def test_data_that_the_role_may_not_read_fails_the_query(self, ask: Ask) -> None:
         answer = await ask("SELECT * FROM acme_clinical.visits")
-        assert (answer["status"], "s3:GetObject" in answer["error_message"]) == ("FAILED", True)
+        assert (answer["status"], "s3:GetObject" in answer["error"]) == ("FAILED", True)
 
 
 class TestWorkgroups:
@@ -179,7 +179,7 @@ class TestWorkgroups:
         fresh_world.account.behaviour.run_query = lambda _: [("RUNNING", 0), ("RUNNING", 20_000_001)]
         answer = await ask("SELECT 1", workgroup=RESEARCHER)
         assert (answer["status"], answer["scan_limit_bytes"]) == ("CANCELLED", 20_000_000)
-        assert answer["error_message"] == "Query cancelled! : Bytes scanned limit was exceeded"
+        assert answer["error"] == "Query cancelled! : Bytes scanned limit was exceeded"
         assert "less data" in answer["next_steps"][0]
 
 
@@ -202,7 +202,7 @@ class TestRefusals:
         assert (refusal["message"], refusal["transient"]) == ("AWS is throttling requests.", True)
 
     async def test_a_catalog_that_is_unknown_is_refused(self, ask: Ask) -> None:
-        refusal = await ask("SELECT 1", catalog="nowhere")
+        refusal = await ask("SELECT 1", data_catalog="nowhere")
         assert refusal["message"] == "Athena does not accept the query."
         assert refusal["details"] == "athena:StartQueryExecution (InvalidRequestException)"
 

@@ -77,7 +77,7 @@ class TestStates:
         assert answer["rows"][0] == ["250519", 0.8825]
         assert (answer["status"], answer["next_cursor"], answer["no_rows_reason"]) == ("SUCCEEDED", None, None)
         assert (answer["total_time_ms"], answer["queue_time_ms"]) == (4140, 140)
-        assert (answer["catalog"], answer["database"]) == ("AwsDataCatalog", "acme_sequencing")
+        assert (answer["data_catalog"], answer["database"]) == ("AwsDataCatalog", "acme_sequencing")
 
     async def test_a_show_has_texts(self) -> None:
         answer = await read(name(SHOWN))
@@ -91,7 +91,7 @@ class TestStates:
     async def test_a_failed_query_has_the_reason_of_athena(self) -> None:
         answer = await read(name(FAILED))
         assert answer["rows"] is None
-        assert answer["error_message"].startswith("TABLE_NOT_FOUND: line 1:15")
+        assert answer["error"].startswith("TABLE_NOT_FOUND: line 1:15")
 
     @pytest.mark.parametrize("unknown", ["0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c999", "session-1", "x"])
     async def test_an_unknown_id_is_not_found(self, unknown: str) -> None:
@@ -114,7 +114,7 @@ async def test_each_state_without_rows_is_explained(
     monkeypatch.setattr(made, "describe", lambda: described | {"Status": status})
     answer = await read(name("q-1"))
     assert STATES[state] in answer["no_rows_reason"]
-    assert answer["error_message"] == ("Query cancelled by user" if state == "CANCELLED" else None)
+    assert answer["error"] == ("Query cancelled by user" if state == "CANCELLED" else None)
     assert answer["next_steps"]
 
 
@@ -193,10 +193,10 @@ async def test_a_million_rows_are_read_by_pages(respond: Any, fresh_world: World
 async def test_a_wide_result_is_cut_with_a_flag(respond: Any) -> None:
     respond({f"column_{number}": "varchar" for number in range(1000)}, [["x" * 500] * 1000, [None] * 1000])
     page = await read(name(RUNS))
-    assert (page["column_count"], len(page["columns"]), page["columns_truncated"]) == (1000, 100, True)
+    assert (page["column_count"], len(page["columns"]), page.get("columns_truncated")) == (1000, 100, True)
     assert ([len(row) for row in page["rows"]], page["rows"][1][0]) == ([100, 100], None)
-    assert (page["values_truncated"], page["value_length"], len(page["rows"][0][0])) == (100, 200, 200)
-    assert page["next_steps"] == [f"Select fewer columns, or read the file at {page['result_location']}."]
+    assert (page.get("values_truncated"), page["value_length"], len(page["rows"][0][0])) == (100, 200, 200)
+    assert page["next_steps"] == [f"Select fewer columns, or read the file at {page['output_location']}."]
     assert len(to_json(page)) <= 40_000
 
 
@@ -254,7 +254,7 @@ class TestLostResults:
         monkeypatch.setattr(made, "describe", lambda: described)
         answer = await read(name("q-3"))
         assert "24 hours" in answer["no_rows_reason"]
-        assert answer["result_location"] is None
+        assert answer["output_location"] is None
 
 
 REFUSALS = {"athena:GetQueryExecution": RUNS, "athena:GetQueryResults": RUNS, "s3:GetObject": RUNS}
@@ -321,7 +321,7 @@ async def test_what_aws_did_not_say_is_null(fresh_world: World, monkeypatch: pyt
     made = add_query(Query("q-4", RESEARCHER, "default", "SELECT 1", 1, 1))
     monkeypatch.setattr(made, "describe", lambda: {"QueryExecutionId": "q-4", "Status": {"State": "RUNNING"}})
     [row] = [one for one in (await read(HISTORY))["query_history"] if one["query_execution_id"] == "q-4"]
-    unknown = ("query", "catalog", "database", "work_group", "total_time_ms", "queue_time_ms", "data_scanned_bytes")
+    unknown = ("query", "data_catalog", "database", "workgroup", "total_time_ms", "queue_time_ms", "data_scanned_bytes")
     assert {key: row[key] for key in unknown} == dict.fromkeys(unknown)
 
 

@@ -103,7 +103,7 @@ async def test_an_address_that_is_not_valid_has_no_host(fresh_world: World) -> N
         None,
         "aws_default_chain",
     )
-    assert (info["navigator_url"], info["catalog_name"]) == ("https://[quilt", None)
+    assert (info["catalog_url"], info["catalog_name"]) == ("https://[quilt", None)
 
 
 async def test_aws_has_no_source_as_long_as_the_stack_is_unknown(

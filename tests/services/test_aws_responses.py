@@ -64,7 +64,7 @@ async def test_a_bucket_is_unknown_if_something_else_answers_instead_of_s3(
         for (status, body), message in FOR_S3.items():
             answer = await read("permissions://discover")
             assert answer["sources"] == {"registry": "read", "s3": f"not read: {message}"}, (status, body)
-            assert {one["error_message"] for one in answer["bucket_permissions"]} == {message}, (status, body)
+            assert {one["error"] for one in answer["bucket_permissions"]} == {message}, (status, body)
             assert {one["can_list"] for one in answer["bucket_permissions"]} == {None}, body
 
 

@@ -351,7 +351,7 @@ SITUATIONS = {
     ),
     "query in a federated catalog": Situation(
         HISTORY,
-        {"data.query_history.0.catalog": "dynamo", "data.query_history.0.database": "default"},
+        {"data.query_history.0.data_catalog": "dynamo", "data.query_history.0.database": "default"},
         {
             "athena.ListWorkGroups": Reply({"WorkGroups": [{"Name": "w"}]}),
             "athena.ListQueryExecutions": Reply({"QueryExecutionIds": ["q"]}),
@@ -370,7 +370,7 @@ SITUATIONS = {
     ),
     "an error of Athena by its category": Situation(
         HISTORY,
-        {"data.query_history.0.error_message": has("SCHEMA_NOT_FOUND")},
+        {"data.query_history.0.error": has("SCHEMA_NOT_FOUND")},
         query(StateChangeReason="SCHEMA_NOT_FOUND: line 1:15: Schema 'x' does not exist"),
     ),
     # the stack

@@ -176,15 +176,15 @@ def test_the_error_messages_are_those_of_json_and_quilt3(tmp_path: Path) -> None
             quilt3.Package().set_meta(metadata).build("a/b", registry=str(registry))
         return str(error.value)
 
-    assert message({"day": date(2026, 5, 1)}) == issues["type_validation_error"]["error_message"]
+    assert message({"day": date(2026, 5, 1)}) == issues["type_validation_error"]["error"]
     of_nan = message({"ratio": float("nan")}).removesuffix(": nan")  # since Python 3.13
     assert of_nan in issues["type_validation_error"]["root_cause"]
     _require_organism(registry)
-    assert message({}) == issues["schema_validation_error"]["error_message"]
+    assert message({}) == issues["schema_validation_error"]["error"]
     json_issue = issues["json_format_error"]
     with pytest.raises(json.JSONDecodeError) as error:
         json.loads(json_issue["avoid"][0])
-    assert str(error.value) == json_issue["error_message"]
+    assert str(error.value) == json_issue["error"]
     for text in json_issue["avoid"]:
         with pytest.raises(json.JSONDecodeError):
             json.loads(text)

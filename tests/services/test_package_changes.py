@@ -30,7 +30,7 @@ async def test_by_default_the_newest_revision_is_compared_with_the_one_before(fr
     assert rows["code/normalize.R"] == ("modified", ["physical_key"], 255, 255)
     assert rows["drafts/notes.txt"] == ("removed", [], 62, None)
     assert rows["LICENSE"] == ("added", [], None, 111)
-    assert found["metadata"] == {"added": ["reviewer"], "removed": ["draft"], "modified": [], "truncated": False}
+    assert found["metadata"] == {"added": ["reviewer"], "removed": ["draft"], "modified": []}
     same = await read(f"{PACKAGE}/changes?from={before[:8]}&to={newest[:8]}")
     assert same["changes"] == found["changes"]
     only = [await read(f"{PACKAGE}/changes?{one}") for one in (f"to={newest}", "to=latest", f"from={before}")]
@@ -84,7 +84,7 @@ async def test_revisions_that_do_not_exist_are_named(fresh_world: World) -> None
 async def test_large_revisions_are_not_compared_and_the_answer_says_how(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = {"modified": "2025-01-01T00:00:00+00:00", "message": None, "user_meta": {"a": 1}}
+    row = {"modified_at": "2025-01-01T00:00:00+00:00", "message": None, "user_meta": {"a": 1}}
     page = [row | {"hash": "b" * 64, "files": None}, row | {"hash": "a" * 64, "files": {}, "user_meta": None}]
     answer_queries(monkeypatch, {"packageNewest": {"data": {"package": {"revisions": {"page": page}}}}})
     found = await read(f"{PACKAGE}/changes")

@@ -99,7 +99,7 @@ async def test_a_time_outside_of_the_calendar_is_a_failure(
     time: str | None, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_queries(
-        monkeypatch, {"packages": {"data": {"packages": {"total": 1, "page": [{"name": "a/b", "modified": time}]}}}}
+        monkeypatch, {"packages": {"data": {"packages": {"total": 1, "page": [{"name": "a/b", "modified_at": time}]}}}}
     )
     assert (await read_error(LIST)).message == UNEXPECTED
 
@@ -159,7 +159,7 @@ def change_bucket(world: World, **changes: Any) -> None:
 
 
 async def test_a_bucket_can_have_very_many_packages(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = [{"name": f"a/{number}", "modified": TIME} for number in range(200)]
+    page = [{"name": f"a/{number}", "modified_at": TIME} for number in range(200)]
     answer_queries(monkeypatch, {"packages": {"data": {"packages": {"total": 3_000_000_000, "page": page}}}})
     answer = await read(f"{LIST}?limit=200")
     assert answer["count"] == 3_000_000_000
@@ -186,7 +186,7 @@ async def test_a_short_hash_is_resolved_if_it_fits_one_revision(
         assert (answer["hash"], answer["is_latest"], answer["entries"]) == (oldest, None, 1)
         assert (await read(f"{RUN}/contents?revision={revision}"))["count"] == 1
     assert (await read(RUN))["hash"] == (await read(f"{RUN}?revision={CREATED}"))["hash"] == newest
-    rows = [{"hash": start.ljust(64, end), "modified": TIME, "message": None} for end in "01"]
+    rows = [{"hash": start.ljust(64, end), "modified_at": TIME, "message": None} for end in "01"]
     payload = {"data": {"package": {"revisions": {"total": 2, "page": rows}}}}
     answer_queries(monkeypatch, {"packageRevisions": payload})
     error = await read_error(f"{RUN}?revision={start}")
@@ -233,7 +233,7 @@ async def test_large_metadata_is_cut_and_the_answer_says_so(
     change_bucket(fresh_world, packages=(Package("a/b", (Revision(CREATED, None, {}, meta),)),))
     answer = await read(f"{LIST}/a/b")
     assert (answer["user_meta"], answer["user_meta_left_out"]) == ({"a": 1, "z": [True]}, ["large"])
-    assert answer["user_meta_truncated"] is True
+    assert answer.get("user_meta_truncated") is True
 
 
 async def test_numbers_that_json_does_not_have_are_texts(fresh_world: World) -> None:
@@ -285,7 +285,7 @@ async def test_a_stack_with_secure_search_counts_nothing_and_can_have_empty_page
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quilt then asks S3 about each hit, and says -1 instead of a number."""
-    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "is_deleted": False}
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified_at": TIME, "is_deleted": False}
     pages: list[dict[str, Any]]
     pages = [{"kind": "ObjectsSearchResultSetPage", "cursor": at, "objects": []} for at in ("a\nb", "c")]
     first = {"kind": "ObjectsSearchResultSet", "total": -1, "firstPage": pages[0]}
@@ -305,7 +305,7 @@ async def test_a_stack_with_secure_search_counts_nothing_and_can_have_empty_page
 async def test_a_cursor_of_the_stack_that_is_too_long_is_told(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "is_deleted": False}
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified_at": TIME, "is_deleted": False}
     page = {"kind": "ObjectsSearchResultSetPage", "cursor": "x" * 3000, "objects": [hit]}
     result = {"kind": "ObjectsSearchResultSet", "total": 9, "firstPage": page}
     answer_queries(monkeypatch, {"searchObjects": {"data": {"found": result}}})
@@ -347,7 +347,7 @@ async def judge(uri: str, registry: str, name: str, top_hash: str) -> None:
     assert (package.meta, len(list(package.walk()))) == (answer["user_meta"] or {}, answer["entries"])
     files = {path: (entry.size, str(entry.physical_key)) for path, entry in package.walk()}
     assert await list_files(f"{uri}/contents?revision={top_hash}") == files
-    assert sum(size for size, _ in files.values()) == answer["bytes"]
+    assert sum(size for size, _ in files.values()) == answer["size"]
     namespace: dict[str, Any] = {}
     exec(answer["python"][0], namespace)  # noqa: S102 - the line that users copy
     assert namespace["quilt3"] is quilt3

@@ -21,8 +21,8 @@ PACKAGE = "quilt://buckets/acme-analysis-results/packages/rnaseq/liver"
 USER = {
     "name": "ann",
     "email": "ann@acme.example",
-    "date_joined": "2026-01-01",
-    "last_login": "2026-01-02",
+    "created_at": "2026-01-01",
+    "last_login_at": "2026-01-02",
     "is_active": True,
     "is_admin": False,
     "is_sso_only": False,
@@ -48,8 +48,8 @@ async def test_users_are_filtered_and_sorted(world: World) -> None:
     without = await read("admin://users?role=none&active=true")
     assert (list_names(without), without["count"]) == (["nikolai_volkov"], 1)
     asleep = [one.name for one in sorted(users, key=lambda one: (one.last_login, one.name))]
-    assert list_names(await read("admin://users?sort=last_login")) == asleep
-    pages = await read_pages("admin://users?sort=last_login&limit=7")
+    assert list_names(await read("admin://users?sort=last_login_at")) == asleep
+    pages = await read_pages("admin://users?sort=last_login_at&limit=7")
     assert [name for page in pages for name in list_names(page)] == asleep
     cursor = pages[0]["next_cursor"]
     assert (await read_error(f"admin://users?cursor={cursor}")).error == "InvalidTemplateVariable"
@@ -119,7 +119,7 @@ async def test_others_read_whom_the_stack_names_and_why_the_rest_is_unknown(worl
 
 
 @in_world("admin")
-async def test_people_that_cannot_be_read_are_not_nobody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_people_who_cannot_be_read_are_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world.stack, "endpoint", Endpoint(failing_fields=["UserAdminQueries.list"]))
     found = await read(ACCESS)
     assert found["administrators"] is None
@@ -138,7 +138,7 @@ async def test_one_row_that_cannot_be_read_does_not_hide_the_others(
 ) -> None:
     other = {**USER, "name": "bob"}
     failed = [{"message": "No.", "path": ["admin", "user", "list", 1, "role"]}]
-    for payload in (users(USER, other, errors=failed), users(USER, {**other, "last_login": None})):
+    for payload in (users(USER, other, errors=failed), users(USER, {**other, "last_login_at": None})):
         answer_queries(monkeypatch, payload)
         found = await read("admin://users")
         assert (list_names(found), found["count"], found["unreadable_count"]) == (["ann"], 1, 1)
@@ -151,7 +151,7 @@ async def test_one_row_that_cannot_be_read_does_not_hide_the_others(
 
 @in_world("admin")
 async def test_one_hit_without_a_size_does_not_refuse_the_search(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": "2026-01-01", "is_deleted": False}
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified_at": "2026-01-01", "is_deleted": False}
     page = {"kind": "ObjectsSearchResultSetPage", "cursor": None, "objects": [{**hit, "size": None}, hit]}
     result = {"kind": "ObjectsSearchResultSet", "total": 2, "firstPage": page}
     answer_queries(monkeypatch, {"searchObjects": {"data": {"found": result}}})
@@ -170,7 +170,7 @@ class Revision(dict[str, object]):
     """A response with a revision, which has metadata in the first response only."""
 
     def __init__(self, whole: JSONObject, meta: object) -> None:
-        known = {name: whole[name] for name in ("hash", "modified", "message", "entries", "bytes", "workflow")}
+        known = {name: whole[name] for name in ("hash", "modified_at", "message", "entries", "size", "workflow")}
         self._bodies = [{**known, "user_meta": meta}, known]
         super().__init__(package=None)
 

@@ -92,7 +92,7 @@ def test_a_bucket_that_could_not_be_probed_is_unknown(
     replace_call(monkeypatch, lambda operation, _: failure if operation == "list_objects_v2" else None)
     answer = discover_permissions()
     assert {row["permission_level"] for row in answer["bucket_permissions"]} == {"unknown"}
-    assert {row["error_message"] for row in answer["bucket_permissions"]} == {str(failure)}
+    assert {row["error"] for row in answer["bucket_permissions"]} == {str(failure)}
     recommended = bucket_recommendations_get()["recommendations"]
     assert (recommended["primary_recommendations"], len(recommended["access_unknown"])) == ([], 7)
 
@@ -110,7 +110,7 @@ def test_a_slow_bucket_affects_its_own_row_only(fresh_world: World, monkeypatch:
     replace_call(monkeypatch, wait)
     rows = read_rows()
     release.set()
-    assert rows["acme-imaging-eu"]["error_message"] == "not reached in time"
+    assert rows["acme-imaging-eu"]["error"] == "not reached in time"
     assert rows["acme-raw-sequencing"]["permission_level"] == "full_access"
 
 
@@ -160,7 +160,7 @@ def make_bucket(
 def recommend(*buckets: ProbedBucket) -> list[tuple[str, str, int]]:
     snapshot = Snapshot(list(buckets), {})
     found = recommend_buckets(snapshot)["recommendations"]
-    return [(row["bucket_name"], row["write"], row["score"]) for row in found["primary_recommendations"]]
+    return [(row["bucket"], row["write"], row["score"]) for row in found["primary_recommendations"]]
 
 
 def refuse(_: str) -> bool:
@@ -204,7 +204,7 @@ def test_recommendations_prefer_the_stack_and_break_ties_by_name() -> None:
         ("b-data", "stated", 80),
     ]
     answer = recommend_buckets(snapshot)
-    others = [(row["bucket_name"], row["write"]) for row in answer["recommendations"]["alternative_options"]]
+    others = [(row["bucket"], row["write"]) for row in answer["recommendations"]["alternative_options"]]
     assert others == [("scratch-space", "stated"), ("elsewhere", "stated"), ("read-only", "no")]
     assert (answer["total_writable_buckets"], answer["total_accessible_buckets"]) == (5, 6)
 

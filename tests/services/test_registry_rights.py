@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from quilt_mcp.core.errors import ResourceFailure, Unavailable
 from quilt_mcp.demo.world import World
 from quilt_mcp.services.bucket_statements import StackBuckets, Statements, fetch_buckets, is_session_of, state_rights
-from quilt_mcp.services.governance_service import Role, fetch_own_role
+from quilt_mcp.services.governance_service import Role, fetch_all_roles, find_own_role
 from quilt_mcp.services.stack.caller import Standing
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
 from quilt_mcp.services.stack.graphql import Rows, keep_readable
@@ -217,7 +217,7 @@ async def test_a_role_of_a_type_that_the_schema_does_not_name_is_unknown(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     robot, lab = {"type": "RobotRole"}, {"type": "ManagedRole", "name": "Lab"}
-    user = {"name": "ann", "email": "", "date_joined": "2026-01-01", "last_login": "2026-01-01", "is_active": True}
+    user = {"name": "ann", "email": "", "created_at": "2026-01-01", "last_login_at": "2026-01-01", "is_active": True}
     user |= dict.fromkeys(("is_admin", "is_sso_only", "is_service"), False) | {
         "role": robot,
         "extra_roles": [robot, lab],
@@ -235,9 +235,10 @@ async def test_a_role_of_a_type_that_the_schema_does_not_name_is_unknown(
 @pytest.mark.parametrize("failure", [Unavailable("too slow"), QueryRefused("an unknown type of role")])
 def test_a_failure_to_fetch_the_role_is_a_reason(failure: ResourceFailure) -> None:
     stack = Stack({"rolesList": failure})
-    found = fetch_own_role(stack, ADMIN)  # type: ignore[arg-type]  # a double
+    found = find_own_role(fetch_all_roles(stack, ADMIN), ADMIN)  # type: ignore[arg-type]  # a double
     assert found == f"the stack's roles could not be read: {failure.message}"
 
 
 def fetch(roles: list[Any], standing: Standing | None) -> Any:
-    return fetch_own_role(Stack({"rolesList": {"roles": roles}}), standing)  # type: ignore[arg-type]  # a double
+    stack = Stack({"rolesList": {"roles": roles}})
+    return find_own_role(fetch_all_roles(stack, standing), standing)  # type: ignore[arg-type]  # a double

@@ -260,17 +260,17 @@ SITUATIONS = {
     "Spark": Situation(HISTORY, {"data.is_complete": True, "data.workgroups.0": "w", "data.count": 1}, query(SPARK)),
     "long error": Situation(
         HISTORY,
-        {"data.query_history.0.error_message": "e" * 4000, "data.query_history.0.error_message_truncated": True},
+        {"data.query_history.0.error": "e" * 4000, "data.query_history.0.error_truncated": True},
         query(StateChangeReason="e" * 9000),
     ),
     "an error without a reason": Situation(
-        HISTORY, {"data.query_history.0.error_message": "No space."}, query(AthenaError={"ErrorMessage": "No space."})
+        HISTORY, {"data.query_history.0.error": "No space."}, query(AthenaError={"ErrorMessage": "No space."})
     ),
     "a state with a reason that is no failure": Situation(
-        HISTORY, {"data.query_history.0.error_message": None}, query(State="RUNNING", StateChangeReason="Resources.")
+        HISTORY, {"data.query_history.0.error": None}, query(State="RUNNING", StateChangeReason="Resources.")
     ),
     "query without times": Situation(
-        HISTORY, {"data.query_history.0.submission_time": None, "data.query_history.0.error_message": None}, query()
+        HISTORY, {"data.query_history.0.submitted_at": None, "data.query_history.0.error": None}, query()
     ),
     # the stack
     "one list fails": Situation(

@@ -15,8 +15,8 @@ from botocore.model import OperationModel
 from pydantic import TypeAdapter, ValidationError
 
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
+from quilt_mcp.services.stack.aws_statements import ACTIONS
 from quilt_mcp.services.stack.failures import (
-    ACTIONS,
     BY_CODE,
     FAILURES,
     AWSKeysExpired,

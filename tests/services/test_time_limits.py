@@ -142,7 +142,7 @@ async def test_buckets_of_the_stack_are_unknown_if_s3_is_silent(monkeypatch: pyt
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
         data = (await read("permissions://discover"))["data"]
         assert data["sources"] == {"registry": "read", "s3": f"not read: {AWS_LATE}"}
-        errors = {row["name"]: (row["permission_level"], row["error_message"]) for row in data["bucket_permissions"]}
+        errors = {row["name"]: (row["permission_level"], row["error"]) for row in data["bucket_permissions"]}
         assert set(errors.values()) == {("unknown", AWS_LATE)}
         calls = ["GET /", *(f"GET /{name}" for name in errors)]
         assert Counter(s3.asked) == dict.fromkeys(calls, ATTEMPTS)

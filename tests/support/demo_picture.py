@@ -1,17 +1,21 @@
 """What the documents show of the demo: the picture docs/demo.svg, without what differs between two runs."""
 
 import io
+import os
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from unittest.mock import patch
 
 from rich.console import Console
 from rich.text import Text
 
 from quilt_mcp.commands.cli import main
 
-READ = "tabulator://buckets"
+READ = "requirements://requirements?limit=4"
 COLUMNS = 84
+TERMINAL = {"TERM": "xterm", "TTY_COMPATIBLE": "1", "NO_COLOR": "1", "COLUMNS": str(COLUMNS)}
+"""The environment in which Rich takes any stream for a terminal."""
 _ROW = re.compile(r"(\S+://\S+) +(\d+ ms|refused) +(\d+ ms|refused) +(yes|NO) +\d+")
 
 
@@ -24,7 +28,7 @@ def output_of(*command: str) -> str:
 
 
 def terminal_lines() -> list[str]:
-    """Return the lines that the picture shows: one URI of each scheme, without times and sizes."""
+    """Return the lines that the picture shows: one URI of each scheme, without times and sizes, and a list."""
     lines = output_of("demo").splitlines()
     rows = [match.groups() for line in lines if (match := _ROW.fullmatch(line.strip()))]
     first = {uri.partition("://")[0]: (uri, *rest) for uri, *rest in reversed(rows)}
@@ -48,9 +52,17 @@ def terminal_lines() -> list[str]:
         "",
         verdict,
         "",
-        f"$ quilt-mcp get {READ} --demo",
-        *output_of("get", READ, "--demo").splitlines(),
+        f"$ quilt-mcp get '{READ}' --demo",
+        *_read_list(),
     ]
+
+
+@cache
+def _read_list() -> list[str]:
+    """Return what the terminal shows of a list. It breaks lines that are too long."""
+    with patch.dict(os.environ, TERMINAL):
+        lines = Text.from_ansi(output_of("get", READ, "--demo")).plain.splitlines()
+    return [line[at : at + COLUMNS] for line in lines for at in range(0, max(len(line), 1), COLUMNS)]
 
 
 def picture() -> str:
@@ -77,5 +89,5 @@ def _styled(line: str) -> Text:
     text.highlight_regex(r"\byes\b|^All .*", "green")
     text.highlight_regex(r"\brefused\b", "yellow")
     text.highlight_regex(r"[a-z]+://\S+", "cyan")
-    text.highlight_regex(r"─+|^URI .*|^… .*", "dim")
+    text.highlight_regex(r"─+|^URI .*|^… .*|^Not shown.*", "dim")
     return text

@@ -164,3 +164,38 @@ def test_a_damaged_file_is_refused_and_not_changed(data_dir: Path) -> None:
     file.write_bytes(content)
     check_refused("damaged", "")
     assert file.read_bytes() == content
+
+
+FILES = {path.stem: path for path in (Path(__file__).parent / "revisions").glob("*.sql")}
+"""A dump of each schema that a version has written, with one workflow."""
+
+
+def restore(name: str, data_dir: Path) -> None:
+    make_file(data_dir / FILE_NAME)
+    with closing(sqlite3.connect(data_dir / FILE_NAME)) as connection:
+        connection.executescript(FILES[name].read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["mark-2", "0001-marked", "0001"])
+def test_workflows_of_earlier_versions_stay(name: str, data_dir: Path) -> None:
+    restore(name, data_dir)
+    apps.use_settings(Settings(data_dir=data_dir))
+    assert workflow_ids() == ["w"]
+    workflow_create("another", "Title")
+    workflow_add_step("w", "t", "Do")
+    assert set(workflow_ids()) == {"w", "another"}
+
+
+def test_the_schema_without_owners_is_refused_and_not_changed(data_dir: Path) -> None:
+    restore("mark-1", data_dir)
+    apps.use_settings(Settings(data_dir=data_dir))
+    before = (data_dir / FILE_NAME).read_bytes()
+    check_refused("does not know", "without workflows.owner, steps.owner, log.owner")
+    assert (data_dir / FILE_NAME).read_bytes() == before
+
+
+def test_each_number_has_a_file_with_its_tables(data_dir: Path) -> None:
+    assert {name for name in FILES if name.startswith("0")} == {*MIGRATIONS.steps, "0001-marked"}
+    restore(MIGRATIONS.newest, data_dir)
+    with connected({"data_dir": data_dir}) as connection:
+        assert differences(connection) == []

@@ -25,6 +25,7 @@ COMMANDS = {
     "serve": ("quilt_mcp.commands.serve:serve", "Serve Quilt's resources to MCP clients, with your Quilt login."),
     "get": ("quilt_mcp.commands.get:get", "Read a resource, such as auth://status."),
     "list": ("quilt_mcp.commands.get:list_resources", "List the resources."),
+    "search": ("quilt_mcp.commands.search:search", "Search packages and requirements for words."),
     "demo": ("quilt_mcp.commands.demo:demo", "Read every resource of a demo world on both surfaces and compare."),
     "doctor": ("quilt_mcp.commands.doctor:doctor", "Check configuration, sign-in and network, and suggest fixes."),
     "install": (

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Protocol, Self, cast
 
 from quilt_mcp.commands.clients import Client, ConfigError, Entry, render_json
-from quilt_mcp.commands.json_text import JSONText, Member
-from quilt_mcp.commands.toml_text import TOMLText, render_toml
-from quilt_mcp.commands.yaml_text import YAMLText, render_yaml
+from quilt_mcp.commands.json_config import JSONText, Member
+from quilt_mcp.commands.toml_config import TOMLText, render_toml
+from quilt_mcp.commands.yaml_config import YAMLText, render_yaml
 
 COMMAND = "quilt-mcp"
 SERVER_NAME = "quilt"

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from quilt_mcp.app.checks import Body
 from quilt_mcp.commands.client_config import COMMAND
-from quilt_mcp.commands.get import ServerClient, call_tool, run_session
 from quilt_mcp.commands.install import executable
+from quilt_mcp.commands.session import ServerClient, call_tool, run_session
 from quilt_mcp.console.output import console_on, show, show_json, table_of
 from quilt_mcp.console.parser import AsJSON
 from quilt_mcp.console.worlds import World

@@ -22,8 +22,8 @@ from quilt_mcp.app.domain import Ask, Domain, InvalidDomain
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.client_config import ConfigText
 from quilt_mcp.commands.clients import CLIENTS, Client, ConfigError
-from quilt_mcp.commands.get import call_tool, run_session
 from quilt_mcp.commands.install import ClientFile, executable
+from quilt_mcp.commands.session import call_tool, run_session
 from quilt_mcp.commands.startup import explaining, read_own_settings
 from quilt_mcp.console.output import show, show_json, waiting
 from quilt_mcp.console.parser import AsJSON, Demo

@@ -21,7 +21,7 @@ from cyclopts import Parameter
 from quilt_mcp.app.build import advise_permanent_install
 from quilt_mcp.commands.client_config import COMMAND, SERVER_NAME, ConfigText, render
 from quilt_mcp.commands.clients import CLIENTS, ClientName, ConfigError, Entry
-from quilt_mcp.commands.json_text import BLANK
+from quilt_mcp.commands.json_config import BLANK
 from quilt_mcp.console.output import complain, show
 from quilt_mcp.console.parser import Demo
 from quilt_mcp.console.process import Misuse, is_of_stdout

@@ -5,11 +5,14 @@ terminal.
 """
 
 import json
+import os
+import pydoc
 import sys
-from collections.abc import Collection, Iterable, Mapping
-from typing import IO, Any, Literal, TypeGuard, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import IO, Any, Literal, NamedTuple, TypeGuard, cast
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
@@ -18,14 +21,34 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from quilt_mcp.console.columns import FEW, choose_columns, list_keys, name_columns
+
 
 def show(*parts: RenderableType) -> None:
     """Print for people, with colors if stdout is a terminal that supports them."""
+    sys.stdout.writelines(f"{line}\n" for line in _draw(console_on(sys.stdout), parts))
+
+
+def show_pages(*parts: RenderableType, after: Sequence[str] = ()) -> None:
+    """Print for people. In a terminal that is too low, let them page, with their pager or `less`.
+
+    Args:
+        parts: what is printed.
+        after: lines that follow and are not wrapped, such as commands to paste.
+    """
     console = console_on(sys.stdout)
+    lines = [*_draw(console, parts), *(line.translate(VISIBLE) for line in after)]
+    if console.is_terminal and not console.is_dumb_terminal and sys.stdin.isatty() and len(lines) >= console.height:
+        os.environ.setdefault("LESS", "FRX")  # colors, and no pager for what fits, as git sets it
+        pydoc.pager("\n".join(lines) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _draw(console: Console, parts: Iterable[RenderableType]) -> list[str]:
     with console.capture() as captured:
         console.print(*parts, sep="\n")
-    # Rich pads every line of a table with blanks.
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    return [line.rstrip() for line in captured.get().splitlines()]  # Rich pads every line of a table with blanks
 
 
 def show_json(value: Mapping[str, object]) -> None:
@@ -85,6 +108,11 @@ def _format(value: object) -> str:
     return str(value)
 
 
+def _format_line(value: object) -> str:
+    """Return a value as one line."""
+    return " ".join((", ".join(map(_format, value)) if isinstance(value, list) and value else _format(value)).split())
+
+
 MAX_LABEL = 120
 """Maximum length of a text in a label. `--json` prints all of it."""
 _NAMES = ("reference_id", "title", "name", "description")
@@ -130,12 +158,27 @@ def _label(row: Mapping[str, object]) -> Text:
 
 UNLIMITED = 10_000  # columns if the output is not a terminal: nothing is wrapped
 MAX_TABLE = 200  # columns; wider tables are hard to read even if they fit
+GAP = 2  # between two columns
+MIN_NAME = 24
+"""The columns that other columns leave to a name."""
 JSONObject = Mapping[str, object]
 
 INDENT = (0, 0, 0, 2)
 
 
-def document(data: JSONObject) -> RenderableType:
+class Layout(NamedTuple):
+    """How lists of objects are shown.
+
+    Attributes:
+        fields: the columns of their tables. By default, those that tell most.
+        is_brief: whether a table that is too wide has fewer columns. Otherwise each object becomes a block.
+    """
+
+    fields: tuple[str, ...] = ()
+    is_brief: bool = True
+
+
+def document(data: JSONObject, layout: Layout = Layout()) -> RenderableType:  # noqa: B008 - it cannot change
     """Return an object's plain fields, followed by a section for each field that contains objects."""
     if is_grid(data):
         rest = {key: value for key, value in data.items() if key not in {"columns", "rows"}}
@@ -144,7 +187,7 @@ def document(data: JSONObject) -> RenderableType:
     parts: list[RenderableType] = [_fields(plain)] if plain else []
     for key, value in data.items():
         if _contains_objects(value):
-            parts += ["", _word(key, "bold"), Padding(_section(value), INDENT)]
+            parts += ["", _word(key, "bold"), Padding(_section(value, layout), INDENT)]
     return Group(*parts)
 
 
@@ -180,22 +223,63 @@ def table_of(*headings: str, numbers: Collection[str] = ()) -> Table:
 
 
 class Rows:
-    """Objects of one kind: a table with one row each, or one block each if the table would be too wide.
+    """Objects of one kind: a table with one row each.
+
+    If the table would be too wide, it has the columns that tell most, and few objects are one block each.
 
     Args:
         rows: the objects. The key "" is for the name of an object.
+        layout: how they are shown.
     """
 
-    def __init__(self, rows: Iterable[JSONObject]) -> None:
+    def __init__(self, rows: Iterable[JSONObject], layout: Layout = Layout()) -> None:  # noqa: B008 - it cannot change
         self._rows = list(rows)
+        self._layout = layout
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._layout.fields:
+            yield self._brief(self._layout.fields, options.max_width)
+            return
         table = self._table()
         natural = console.measure(table, options=options.update(max_width=UNLIMITED)).maximum
         if natural <= min(options.max_width, MAX_TABLE):
             yield table
+        elif self._layout.is_brief and len(self._rows) >= FEW:
+            columns = self._fit(options.max_width)
+            yield self._brief(columns, options.max_width)
+            hidden = [key for key in list_keys(self._rows) if key not in columns]
+            also = f"Not shown (--fields, --json): {', '.join(hidden)}"
+            yield Text(also.translate(VISIBLE), "dim", no_wrap=True, overflow="ellipsis")
         else:
             yield from self._blocks()
+
+    def _fit(self, width: int) -> list[str]:
+        """Return the columns that fit beside the beginnings of the names."""
+        names = name_columns(self._rows)
+        columns, left = list(names), width + GAP - sum(min(self._measure(key), MIN_NAME) + GAP for key in names)
+        for key in choose_columns(self._rows)[len(names) :]:
+            left -= self._measure(key) + GAP
+            if left < 0:
+                break
+            columns.append(key)
+        return columns
+
+    def _measure(self, key: str) -> int:
+        lines = (key, *(_format_line(row.get(key)) for row in self._rows))
+        return max(cell_len(line.translate(VISIBLE)) for line in lines)
+
+    def _brief(self, columns: Sequence[str], width: int) -> Table:
+        """Return a table with one line for each object. Names are cut first, then the widest column, until all fit."""
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        widths, names = [self._measure(key) for key in columns], name_columns(self._rows)
+        while sum(widths) + GAP * len(widths) > width + GAP and max(widths) > 1:
+            long = [at for at, one in enumerate(widths) if columns[at] in names and one > MIN_NAME]
+            widths[max(long or range(len(widths)), key=widths.__getitem__)] -= 1
+        for key, one in zip(columns, widths, strict=True):
+            table.add_column(_word(key), overflow="ellipsis", no_wrap=True, width=one)
+        for row in self._rows:
+            table.add_row(*(Text(_format_line(row.get(key)).translate(VISIBLE)) for key in columns))
+        return table
 
     def _blocks(self) -> Iterable[RenderableType]:
         for place, row in enumerate(self._rows):
@@ -218,14 +302,14 @@ def _contains_objects(value: object) -> TypeGuard[dict[str, object] | list[objec
     return bool(value) if isinstance(value, dict) else bool(_objects(value))
 
 
-def _section(value: dict[str, object] | list[object]) -> RenderableType:
+def _section(value: dict[str, object] | list[object], layout: Layout) -> RenderableType:
     """Return a tree, rows or a document. In rows, "" is the key of an object's name, or of what is no object."""
     if is_tree(value):
         return tree_of(value)
     if isinstance(value, list):
-        return Rows(one if isinstance(one, dict) else {"": one} for one in value)
+        return Rows((one if isinstance(one, dict) else {"": one} for one in value), layout)
     named = [{"": key} | one for key, one in value.items() if isinstance(one, dict)]
-    return Rows(named) if len(named) == len(value) else document(value)
+    return Rows(named, layout) if len(named) == len(value) else document(value, layout)
 
 
 def _fields(fields: JSONObject) -> Table:

@@ -31,6 +31,7 @@ def create_app(commands: Commands) -> App:
         print_error=False,
         suppress_keyboard_interrupt=False,
     )
+    app.register_install_completion_command(help="Complete commands and URIs in your shell (bash, zsh, fish).")
     for place, (name, (target, summary)) in enumerate(commands.items()):
         app.command(target, name=name, help=summary, sort_key=place)
     return app

@@ -207,7 +207,8 @@ class ResourceManager:
         try:
             match = self._find(address.uri)
         except errors.InvalidURI as refusal:
-            if meant := await self._find_meant(address.uri):
+            is_short = len(uri) <= uris.MAX_ENCODED  # a search in 64 MB takes seconds
+            if is_short and (meant := await self._find_meant(address.uri)):
                 refusal.suggested_actions = [f"Read {meant}."]
             raise
         definition = match.definition

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import Context
 from threading import Lock
 
-from sqlalchemy import Connection, inspect, update
+from sqlalchemy import Connection, create_engine, inspect, update
 from sqlalchemy.exc import DBAPIError
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
@@ -16,10 +16,17 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
-MIGRATIONS = Migrations(version_table="requirements_schema_version", steps={"0001": tables.create_tables})
+EARLIER = ("0001", "0002", "0003", "0004", "0005")
+"""Numbers that nothing uses again. 0001 stands for two schemas, so the tables decide which one a database has."""
+MIGRATIONS = Migrations(
+    version_table="requirements_schema_version",
+    steps={"0006": tables.create_tables},
+    others=dict.fromkeys(EARLIER, "0006"),
+)
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
 _LOCK = "SELECT pg_advisory_xact_lock(2026110401)"
 """The number is the same in every version, so that their processes migrate one after the other."""
+MOST_NAMED = 3
 CREATED_BY_USE = "Nothing: the first read or import creates the tables."
 """The next step for an SQLite file without tables, or without a file."""
 
@@ -41,13 +48,38 @@ def examine(connection: Connection) -> Schema:
     inspector = inspect(connection)
     found = set(inspector.get_table_names())
     if schema := MIGRATIONS.find_schema(connection, found):
-        return schema
+        if schema.revision not in MIGRATIONS.others:
+            return schema
+        missing = list_missing(connection)
+        return schema._replace(
+            state="unsupported" if missing else "outdated", problem=", ".join(missing[:MOST_NAMED]) or None
+        )
     if not found & set(tables.metadata.tables):
         return Schema("empty")
     missing = missing_columns(inspector, _EXISTING)
     if missing or connection.dialect.name != "postgresql":
         return Schema("unknown", problem=", ".join(missing) or "a PostgreSQL database")
     return Schema("existing")
+
+
+def list_missing(connection: Connection) -> list[str]:
+    """Return what the tables lack of the schema 0006: columns, indexes and, in SQLite, the parts of the search."""
+    inspector = inspect(connection)
+    missing = missing_columns(
+        inspector, {name: set(table.columns.keys()) for name, table in tables.metadata.tables.items()}
+    )
+    if connection.dialect.name == "sqlite":
+        with closing(create_engine("sqlite://").connect()) as complete:
+            tables.create_tables(complete)
+            return sorted({*missing, *(_list_names(complete) - _list_names(connection))})
+    for name in {*tables.metadata.tables} & {*inspector.get_table_names()}:
+        existing = {one["name"] for one in inspector.get_indexes(name)}
+        missing += [str(one.name) for one in tables.metadata.tables[name].indexes if one.name not in existing]
+    return sorted(missing)
+
+
+def _list_names(connection: Connection) -> set[str]:
+    return set(connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars())
 
 
 def require_readable(schema: Schema) -> None:
@@ -57,8 +89,9 @@ def require_readable(schema: Schema) -> None:
         raise ResourceExecutionError("The requirements database has no tables yet.", suggested_actions=[MIGRATE])
     if schema.state == "unknown":
         raise FAILURES.make(FOREIGN, schema.problem and f"missing: {schema.problem}")
-    if schema.state == "newer":
-        raise FAILURES.make(NEWER, f"schema {schema.revision}; this version supports up to {MIGRATIONS.newest}")
+    if schema.state in {"newer", "unsupported"}:
+        lack = f", without {schema.problem}" if schema.problem else ""
+        raise FAILURES.make(NEWER, f"schema {schema.revision}{lack}; this version supports {MIGRATIONS.newest}")
     raise ResourceExecutionError(
         "The requirements database was written by an older version of quilt-mcp.",
         details=f"schema {schema.revision}; this version needs {MIGRATIONS.newest}",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from mcp_types import Annotations, Resource
 
-from quilt_mcp.app import current_app
-from quilt_mcp.app.domain import Command, Domain
+from quilt_mcp.app import checks, current_app
+from quilt_mcp.app.checks import Check
+from quilt_mcp.app.domain import Ask, Command, Domain
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import MIME_TYPE, iso
@@ -216,6 +217,13 @@ RESOURCES = [
 ]
 
 
+async def diagnose(ask: Ask) -> list[Check]:
+    """Return the line of the database in the checklist of `quilt-mcp doctor`; none if there is no database."""
+    if not has_database():
+        return []
+    return [checks.check_database("requirements database", await ask("requirements://projects?limit=1"))]
+
+
 async def check_database() -> None:
     """Check the requirements database. Does nothing if it is a local file."""
     if current_app().settings_as(RequirementsSettings).database_url is None:
@@ -237,6 +245,7 @@ REQUIREMENTS = Domain(
     resources=RESOURCES,
     listing=ListSource(find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template, describe_rest),
     checks={"database": check_database},
+    diagnose=diagnose,
     pools={"requirements": "database"},
     settings=RequirementsSettings,
 )

@@ -321,8 +321,8 @@ _TITLE = "CREATE INDEX ix_{table}_by_title ON {table} (substr(title, 1, 60){coll
 def create_tables(connection: Connection) -> None:
     """Create the tables, their indexes, the index of the search, and the rows that every database starts with.
 
-    Nothing is released yet, so a change of the schema changes this migration. The first release copies the tables
-    here: a later migration starts from what users have.
+    A change of the schema is a step of its own, with the next number. It then copies the tables of this one here:
+    a later migration starts from what users have.
     """
     is_sqlite = connection.dialect.name == "sqlite"
     metadata.create_all(connection)

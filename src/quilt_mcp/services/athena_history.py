@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, NotRequired, TypeVar, get_args
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -50,39 +50,39 @@ class QueryRow(TypedDict):
         uri: the URI of its results.
         query_execution_id: its id.
         query: the SQL text, cut at 4000 characters; null if AWS did not say.
-        query_truncated: whether the text was cut.
+        query_truncated: true if the text was cut; absent if not.
         status: QUEUED, RUNNING, SUCCEEDED, FAILED or CANCELLED; null if unknown.
-        submission_time: ISO 8601 in UTC; null if unknown.
-        completion_time: ISO 8601 in UTC; null if it still runs.
+        submitted_at: ISO 8601 in UTC; null if unknown.
+        completed_at: ISO 8601 in UTC; null if it still runs.
         execution_time_ms: time in the engine, in milliseconds; null if unknown.
         queue_time_ms: time in the queue before the engine started, in milliseconds; null if unknown.
         total_time_ms: all of its time, in milliseconds; null if unknown.
         data_scanned_bytes: amount of data read, in bytes; null if unknown.
-        result_location: the S3 URI of the result; null if unknown, or if Athena stores the result itself.
-        work_group: its workgroup; null if unknown.
-        catalog: the data catalog in which it ran; null if unknown.
+        output_location: the S3 URI of the result; null if unknown, or if Athena stores the result itself.
+        workgroup: its workgroup; null if unknown.
+        data_catalog: the data catalog in which it ran; null if unknown.
         database: the database in which it ran; null if unknown.
-        error_message: why it failed or was cancelled, cut at 4000 characters; null otherwise.
-        error_message_truncated: whether it was cut.
+        error: why it failed or was cancelled, cut at 4000 characters; null otherwise.
+        error_truncated: true if it was cut; absent if not.
     """
 
     uri: str
     query_execution_id: str
     query: str | None
-    query_truncated: bool
+    query_truncated: NotRequired[Literal[True]]
     status: str | None
-    submission_time: str | None
-    completion_time: str | None
+    submitted_at: str | None
+    completed_at: str | None
     execution_time_ms: int | None
     queue_time_ms: int | None
     total_time_ms: int | None
     data_scanned_bytes: int | None
-    result_location: str | None
-    work_group: str | None
-    catalog: str | None
+    output_location: str | None
+    workgroup: str | None
+    data_catalog: str | None
     database: str | None
-    error_message: str | None
-    error_message_truncated: bool
+    error: str | None
+    error_truncated: NotRequired[Literal[True]]
 
 
 class UnavailableWorkgroup(TypedDict):
@@ -103,7 +103,7 @@ class HistoryAnswer(TypedDict):
         status: the status that was asked for; null for any.
         workgroup: the workgroup that was asked for; null for all.
         note: what AWS does not tell about queries.
-        count: the number of queries in the list.
+        count: the number of queries with these values, of which the list has all but those that are left out.
         left_out: the number of queries at the end of the list that are left out, because the list ends at about 40,000
             characters. Select by status or workgroup to see them.
         max_results: the maximum of `count`.
@@ -268,7 +268,7 @@ def _write_history(asked: _Asked, read: _Found) -> HistoryAnswer:
         "status": asked.status,
         "workgroup": asked.workgroup,
         "note": NOTE,
-        "count": len(history),
+        "count": len(selected),
         "left_out": len(selected) - len(history),
         "max_results": NEWEST,
         "workgroups": covered,
@@ -356,25 +356,28 @@ def describe_query(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     reason, is_reason_cut = cut_text(said or "", MAX_QUERY_TEXT)
     query, is_cut = cut_text(execution.get("Query", ""), MAX_QUERY_TEXT)
     is_failed = bool(said) and state in {"FAILED", "CANCELLED"}
-    return {
+    row: QueryRow = {
         "uri": make_results_uri(execution["QueryExecutionId"]),
         "query_execution_id": execution["QueryExecutionId"],
         "query": query if "Query" in execution else None,
-        "query_truncated": is_cut,
         "status": state,
-        "submission_time": iso(status.get("SubmissionDateTime")),
-        "completion_time": iso(status.get("CompletionDateTime")),
+        "submitted_at": iso(status.get("SubmissionDateTime")),
+        "completed_at": iso(status.get("CompletionDateTime")),
         "execution_time_ms": statistics.get("EngineExecutionTimeInMillis"),
         "queue_time_ms": statistics.get("QueryQueueTimeInMillis"),
         "total_time_ms": statistics.get("TotalExecutionTimeInMillis"),
         "data_scanned_bytes": statistics.get("DataScannedInBytes"),
-        "result_location": execution.get("ResultConfiguration", {}).get("OutputLocation"),
-        "work_group": execution.get("WorkGroup"),
-        "catalog": context.get("Catalog"),
+        "output_location": execution.get("ResultConfiguration", {}).get("OutputLocation"),
+        "workgroup": execution.get("WorkGroup"),
+        "data_catalog": context.get("Catalog"),
         "database": context.get("Database"),
-        "error_message": reason if is_failed else None,
-        "error_message_truncated": is_reason_cut and is_failed,
+        "error": reason if is_failed else None,
     }
+    if is_cut:
+        row["query_truncated"] = True
+    if is_reason_cut and is_failed:
+        row["error_truncated"] = True
+    return row
 
 
 def make_results_uri(execution_id: str) -> str:

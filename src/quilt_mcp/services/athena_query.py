@@ -96,14 +96,14 @@ class _Request(NamedTuple):
 
 
 def athena_query(
-    sql: SQL, database: DatabaseName = None, workgroup: WorkgroupName = None, catalog: CatalogName = None
+    sql: SQL, database: DatabaseName = None, workgroup: WorkgroupName = None, data_catalog: CatalogName = None
 ) -> QueryAnswer:
     """Run one SQL query in Athena and return its first 50 rows. It costs by the bytes that it scans.
 
     Statements that change something are refused. Tables: see athena://databases and tabulator://buckets. If `status`
     is RUNNING after 20 seconds, read `uri` later.
     """
-    request = _prepare(read_statement(sql), database, workgroup, catalog)
+    request = _prepare(read_statement(sql), database, workgroup, data_catalog)
     left = threading.Event()
     with interruptible(left.set):
         execution_id = _start(request)
@@ -233,7 +233,7 @@ def _find_catalog(caller: "Caller", statement: Statement, database: str | None) 
             details=", ".join(named),
             suggested_actions=[
                 "Name each table with its data catalog and its database, as in `details`.",
-                "Or pass `database`, and `catalog` if it is not tabulator's.",
+                "Or pass `database`, and `data_catalog` if it is not tabulator's.",
             ],
         )
     return tabulator, database or (min(buckets) if len(buckets) == 1 else None)
@@ -264,7 +264,7 @@ def _start(request: _Request) -> str:
         raise InvalidArguments(
             "Athena does not accept the query.",
             details=said[0] if said else failure.details,
-            suggested_actions=["Check the statement, and the names of `workgroup`, `catalog` and `database`."],
+            suggested_actions=["Check the statement, and the names of `workgroup`, `data_catalog` and `database`."],
         ) from failure
     return started["QueryExecutionId"]
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -31,7 +31,7 @@ from quilt_mcp.services.athena_workgroups import (
 )
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_bucket_names
-from quilt_mcp.services.governance_service import fetch_own_role, is_managed
+from quilt_mcp.services.governance_service import fetch_all_roles, find_own_role, is_managed
 from quilt_mcp.services.pages import Paged, cut_page
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
@@ -55,10 +55,10 @@ class DatabaseRow(TypedDict):
     Attributes:
         name: its name.
         description: its description; empty if there is none.
-        location_uri: the S3 location of its tables; null if not set.
-        create_time: ISO 8601 in UTC; null if unknown.
+        location: the S3 location of its tables; null if not set.
+        created_at: ISO 8601 in UTC; null if unknown.
         parameters: its parameters, sorted. Of many or long ones, only a part.
-        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        parameters_truncated: true if parameters are left out or cut; absent if not.
         link_target: for a resource link, the account and the database to which it points; null otherwise.
         federated_source: for a database outside Glue, its connection or identifier; null otherwise.
         uri: the URI of its tables.
@@ -66,10 +66,10 @@ class DatabaseRow(TypedDict):
 
     name: str
     description: str
-    location_uri: str | None
-    create_time: str | None
+    location: str | None
+    created_at: str | None
     parameters: dict[str, str]
-    parameters_truncated: bool
+    parameters_truncated: NotRequired[Literal[True]]
     link_target: str | None
     federated_source: str | None
     uri: str
@@ -89,18 +89,16 @@ class DatabasesAnswer(Paged):
 
     Attributes:
         databases: the databases of this page, sorted by name.
-        data_catalog_name: the data catalog that contains them.
+        data_catalog: the data catalog that contains them.
         other_data_catalogs: the data catalogs of Athena beside it, sorted, at most 50, such as those of tabulator and
             of connectors to other databases; null on other pages than the first, and if Athena did not list them.
             `SHOW DATABASES IN` shows what one has.
-        source: the AWS service that listed them.
         region: the AWS region.
     """
 
     databases: list[DatabaseRow]
-    data_catalog_name: str
+    data_catalog: str
     other_data_catalogs: list[DataCatalogRow] | None
-    source: Literal["glue"]
     region: str
 
 
@@ -110,7 +108,7 @@ class WorkgroupRow(TypedDict):
     Attributes:
         name: its name.
         description: its description; empty if there is none.
-        creation_time: ISO 8601 in UTC; null if unknown.
+        created_at: ISO 8601 in UTC; null if unknown.
         engine: the version of its engine, as AWS names it, such as "Athena engine version 3"; null if AWS did not say.
         is_spark: whether it runs Spark. No SQL runs in such a workgroup; null if the engine is unknown.
         needs_identity_center: whether only users of IAM Identity Center can use it: the AWS credentials of a Quilt role
@@ -126,7 +124,7 @@ class WorkgroupRow(TypedDict):
 
     name: str
     description: str
-    creation_time: str | None
+    created_at: str | None
     engine: str | None
     is_spark: bool | None
     needs_identity_center: bool | None
@@ -325,7 +323,7 @@ def _explain(stack: str | None, candidates: Sequence[str], *, all_known: bool) -
 
 def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
     """Return whether Quilt does not manage the caller's role. Only administrators may ask the stack."""
-    role = fetch_own_role(caller, standing)
+    role = find_own_role(fetch_all_roles(caller, standing), standing)
     return not isinstance(role, str) and not is_managed(role)
 
 
@@ -444,7 +442,7 @@ def _workgroup_row(
     return {
         "name": listed["Name"],
         "description": listed.get("Description", ""),
-        "creation_time": iso(listed.get("CreationTime")),
+        "created_at": iso(listed.get("CreationTime")),
         "engine": engine,
         "is_spark": None if engine is None else is_spark(engine),
         "needs_identity_center": configuration.get("IdentityCenterConfiguration", {}).get("EnableIdentityCenter", False)
@@ -488,10 +486,9 @@ def athena_databases_list(cursor: str | None = None, limit: str | None = None) -
     return {
         "databases": page.rows,
         "next_cursor": page.next_cursor,
-        "data_catalog_name": DATA_CATALOG,
+        "data_catalog": DATA_CATALOG,
         "other_data_catalogs": None if cursor else _list_other_catalogs(aws),
         "count": page.total,
-        "source": "glue",
         "region": aws.region,
     }
 
@@ -510,14 +507,16 @@ def _list_other_catalogs(aws: "AWSClients") -> list[DataCatalogRow] | None:
 def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:
     parameters, federation = database.get("Parameters", {}), database.get("FederatedDatabase", {})
     kept = cut_parameters(parameters)
-    return {
+    row: DatabaseRow = {
         "name": database["Name"],
         "description": database.get("Description", ""),
-        "location_uri": database.get("LocationUri"),
-        "create_time": iso(database.get("CreateTime")),
+        "location": database.get("LocationUri"),
+        "created_at": iso(database.get("CreateTime")),
         "parameters": kept,
-        "parameters_truncated": kept != parameters,
         "link_target": describe_link(database.get("TargetDatabase")),
         "federated_source": federation.get("ConnectionName") or federation.get("Identifier"),
         "uri": f"athena://databases/{quote(database['Name'], safe='')}/tables",
     }
+    if kept != parameters:
+        row["parameters_truncated"] = True
+    return row

@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -81,7 +81,7 @@ class QueryResultsAnswer(QueryRow):
 
     columns: list[ResultColumn] | None
     column_count: int | None
-    columns_truncated: bool
+    columns_truncated: NotRequired[Literal[True]]
     rows: list[list[Value]] | None
     rows_before: int | None
     values_truncated: int
@@ -110,7 +110,7 @@ def query_results_get(execution_id: str, cursor: str | None = None, limit: str |
 
     The answer has the query, its status, its times and the bytes that it scanned. Rows have JSON values by their types;
     a page ends at about 40,000 characters as well as at its rows. While the query runs there are no rows, and
-    `next_steps` says what to do. If it failed, `error_message` is the reason that Athena states. Reading costs nothing:
+    `next_steps` says what to do. If it failed, `error` is the reason that Athena states. Reading costs nothing:
     it runs no query.
     """
     size, tag = parse_limit(limit), cursors.compute_tag("query results", execution_id)
@@ -173,21 +173,18 @@ def _write_unfinished(query: QueryRow) -> QueryResultsAnswer:
         case "RUNNING":
             return write_without_rows(query, "The query is running.", f"{again} in ten seconds.")
         case "FAILED":
-            return write_without_rows(
-                query, "The query failed; see `error_message`.", "Correct the query, then run it again."
-            )
+            return write_without_rows(query, "The query failed; see `error`.", "Correct the query, then run it again.")
         case "CANCELLED":
-            reason = "The query was cancelled, by a user or by a limit; see `error_message`."
+            reason = "The query was cancelled, by a user or by a limit; see `error`."
             return write_without_rows(query, reason, "Run the query again, with less data if a limit stopped it.")
     return write_without_rows(query, "Athena did not say in which state the query is.", f"{again} in a minute.")
 
 
 def write_without_rows(query: QueryRow, reason: str, *steps: str) -> QueryResultsAnswer:
     return {
-        **query,
+        **query,  # type: ignore[typeddict-item]  # mypy misses what is not required
         "columns": None,
         "column_count": None,
-        "columns_truncated": False,
         "rows": None,
         "rows_before": None,
         "values_truncated": 0,
@@ -208,17 +205,17 @@ def _explain_missing(
     if execution.get("ManagedQueryResultsConfiguration", {}).get("Enabled"):
         reason = f"Athena stored the results itself, which it does for {HOURS_OF_MANAGED_RESULTS} hours."
         return write_without_rows(query, f"{reason} It does not return them now.", AGAIN)
-    place = re.fullmatch(r"s3://([^/]+)/(.+)", query["result_location"] or "", re.DOTALL)
+    place = re.fullmatch(r"s3://([^/]+)/(.+)", query["output_location"] or "", re.DOTALL)
     if place is None:
         return write_without_rows(query, "Athena does not return the results, and names no object with them.", AGAIN)
     try:
         aws.call("s3", "head_object", Bucket=place[1], Key=place[2])
     except NotFound:
-        reason = "The results were deleted: S3 has no object at `result_location`. A lifecycle rule can do this."
+        reason = "The results were deleted: S3 has no object at `output_location`. A lifecycle rule can do this."
         return write_without_rows(query, reason, AGAIN)
     except RefusedByAWS:
-        reason = "Athena does not return the results, and S3 does not let you see the object at `result_location`."
-        action = "Ask a Quilt administrator to grant your role s3:GetObject on `result_location`."
+        reason = "Athena does not return the results, and S3 does not let you see the object at `output_location`."
+        action = "Ask a Quilt administrator to grant your role s3:GetObject on `output_location`."
         return write_without_rows(query, reason, action)
     raise failure
 
@@ -250,14 +247,13 @@ def _read_rows(
     rows = fit([_read_row(readers, row) for row in shown[:size]], ROOM)
     cut = sum(one is not None and one[1] for row in shown[: len(rows)] for one in row)
     next_place = _find_next(table, len(rows))
-    location = query["result_location"]
+    location = query["output_location"]
     is_narrowed = len(columns) < len(table.columns)
     steps = [f"Select fewer columns, or read the file at {location}."] if (is_narrowed or cut) and location else []
-    return {
-        **query,
+    answer: QueryResultsAnswer = {
+        **query,  # type: ignore[typeddict-item]  # mypy misses what is not required
         "columns": [{"name": one["Name"][:MAX_NAME], "type": one.get("Type")} for one in columns],
         "column_count": len(table.columns),
-        "columns_truncated": is_narrowed,
         "rows": rows,
         "rows_before": place.before,
         "values_truncated": cut,
@@ -266,6 +262,9 @@ def _read_rows(
         "no_rows_reason": None,
         "next_steps": steps,
     }
+    if is_narrowed:
+        answer["columns_truncated"] = True
+    return answer
 
 
 def _read_row(readers: Sequence[Callable[[str], Value]], row: Sequence[tuple[str, bool] | None]) -> list[Value]:
@@ -315,7 +314,7 @@ def _read_table(aws: "AWSClients", execution: "athena.QueryExecutionTypeDef", pl
             raise Unavailable(
                 "The rows before this page were not read in time.",
                 details=f"{passed + len(rows)} of {place.before} rows. Athena's page token is too long for a cursor.",
-                suggested_actions=["Read the whole result at `result_location`, or run a query with fewer rows."],
+                suggested_actions=["Read the whole result at `output_location`, or run a query with fewer rows."],
             )
         token, passed = next_token, passed + len(rows)
 

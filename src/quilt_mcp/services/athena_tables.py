@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -54,8 +54,8 @@ class TableBase(TypedDict):
         location: where its data is; null if Glue does not say, as for a view.
         link_target: for a resource link, the table or database to which it points; null otherwise.
         column_count: the number of columns, without partition keys; null if Glue does not hold columns.
-        create_time: ISO 8601 in UTC; null if unknown.
-        update_time: ISO 8601 in UTC; null if unknown.
+        created_at: ISO 8601 in UTC; null if unknown.
+        updated_at: ISO 8601 in UTC; null if unknown.
     """
 
     name: str
@@ -64,8 +64,8 @@ class TableBase(TypedDict):
     location: str | None
     link_target: str | None
     column_count: int | None
-    create_time: str | None
-    update_time: str | None
+    created_at: str | None
+    updated_at: str | None
 
 
 class TableRow(TableBase):
@@ -87,14 +87,14 @@ class TablesAnswer(Paged):
         database: the name of the database.
         tables: the tables of this page, sorted by name.
         count_is_exact: false if the database has more tables than `count`, the maximum that this server lists.
-        data_catalog_name: the data catalog that contains the database.
+        data_catalog: the data catalog that contains the database.
         region: the AWS region.
     """
 
     database: str
     tables: list[TableRow]
     count_is_exact: bool
-    data_catalog_name: str
+    data_catalog: str
     region: str
 
 
@@ -104,13 +104,13 @@ class Column(TypedDict):
     Attributes:
         name: its name.
         type: its type in Athena, such as bigint; null if Glue does not say.
-        type_truncated: whether the type is cut at 2,000 characters.
+        type_truncated: true if the type is cut at 2,000 characters; absent if not.
         comment: its comment; null if there is none.
     """
 
     name: str
     type: str | None
-    type_truncated: bool
+    type_truncated: NotRequired[Literal[True]]
     comment: str | None
 
 
@@ -132,14 +132,14 @@ class TableAnswer(TableBase):
         input_format: the Hadoop class that reads its files; null if Glue does not say.
         serde: the Hadoop class that parses its rows; null if Glue does not say.
         parameters: its parameters, sorted. Of many or long ones, only a part.
-        parameters_truncated: whether parameters are left out or cut: one has at most 1,000 characters, and all of them
-            have about 4,000.
+        parameters_truncated: true if parameters are left out or cut: one has at most 1,000 characters, and all of them
+            have about 4,000; absent if not.
         is_registered_with_lake_formation: if true, Lake Formation can leave columns and rows out for a role, here and
             in queries; null if Glue does not say.
         packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
         view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
-        view_sql_truncated: whether the query is cut at 20,000 characters.
-        data_catalog_name: the data catalog that contains the database.
+        view_sql_truncated: true if the query is cut at 20,000 characters; absent if not.
+        data_catalog: the data catalog that contains the database.
         region: the AWS region.
     """
 
@@ -154,12 +154,12 @@ class TableAnswer(TableBase):
     input_format: str | None
     serde: str | None
     parameters: dict[str, str]
-    parameters_truncated: bool
+    parameters_truncated: NotRequired[Literal[True]]
     is_registered_with_lake_formation: bool | None
     packages: str | None
     view_sql: str | None
-    view_sql_truncated: bool
-    data_catalog_name: str
+    view_sql_truncated: NotRequired[Literal[True]]
+    data_catalog: str
     region: str
 
 
@@ -213,7 +213,7 @@ def athena_tables_list(
         "count": page.total,
         "count_is_exact": len(tables) <= max_tables,
         "next_cursor": page.next_cursor,
-        "data_catalog_name": DATA_CATALOG,
+        "data_catalog": DATA_CATALOG,
         "region": aws.region,
     }
 
@@ -365,8 +365,8 @@ def _describe(table: "glue.TableTypeDef", layout: Layout) -> TableBase:
         "location": layout.location,
         "link_target": describe_link(table.get("TargetTable")),
         "column_count": None if layout.columns is None else len(layout.columns),
-        "create_time": iso(table.get("CreateTime")),
-        "update_time": iso(table.get("UpdateTime")),
+        "created_at": iso(table.get("CreateTime")),
+        "updated_at": iso(table.get("UpdateTime")),
     }
 
 
@@ -385,8 +385,8 @@ def _table_answer(table: "glue.TableTypeDef", layout: Layout, database: str, reg
     storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
     keys = layout.partition_keys
     view_sql, kept = read_view_sql(table), cut_parameters(parameters)
-    return {
-        **_describe(table, layout),
+    answer: TableAnswer = {
+        **_describe(table, layout),  # type: ignore[typeddict-item]  # mypy misses what is not required
         "database": database,
         "sql_name": f"{quote_sql(database)}.{quote_sql(table['Name'])}",
         "table_format": layout.format,
@@ -398,14 +398,17 @@ def _table_answer(table: "glue.TableTypeDef", layout: Layout, database: str, reg
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
         "parameters": kept,
-        "parameters_truncated": kept != parameters,
         "is_registered_with_lake_formation": table.get("IsRegisteredWithLakeFormation"),
         "packages": _find_packages(table, layout),
         "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
-        "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
-        "data_catalog_name": DATA_CATALOG,
+        "data_catalog": DATA_CATALOG,
         "region": region,
     }
+    if kept != parameters:
+        answer["parameters_truncated"] = True
+    if view_sql is not None and len(view_sql) > MAX_SQL:
+        answer["view_sql_truncated"] = True
+    return answer
 
 
 def _find_packages(table: "glue.TableTypeDef", layout: Layout) -> str | None:
@@ -425,9 +428,11 @@ def quote_sql(name: str) -> str:
 
 def _column(column: Field) -> Column:
     kind = column.get("Type")
-    return {
+    row: Column = {
         "name": column["Name"],
         "type": None if kind is None else kind[:MAX_TYPE],
-        "type_truncated": kind is not None and len(kind) > MAX_TYPE,
         "comment": column.get("Comment") or None,
     }
+    if kind is not None and len(kind) > MAX_TYPE:
+        row["type_truncated"] = True
+    return row

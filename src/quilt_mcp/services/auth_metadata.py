@@ -239,7 +239,7 @@ class CatalogInfoAnswer(TypedDict):
         catalog_name: the host name of the catalog.
         detection_method: what identified the catalog.
         is_authenticated: whether there is a login, which is not checked.
-        navigator_url: the address of the catalog.
+        catalog_url: the address of the catalog.
         registry_url: the address of the stack's API.
         region: the AWS region of the stack.
         s3_proxy_url: the address of the stack's S3 proxy.
@@ -254,7 +254,7 @@ class CatalogInfoAnswer(TypedDict):
     catalog_name: str | None
     detection_method: DetectionMethod
     is_authenticated: bool
-    navigator_url: str | None
+    catalog_url: str | None
     registry_url: str | None
     region: str | None
     s3_proxy_url: str | None
@@ -379,7 +379,7 @@ def catalog_info() -> CatalogInfoAnswer:
         "catalog_name": get_catalog_name(stack.catalog_url),
         "detection_method": _find_detection_method(login),
         "is_authenticated": login.signed_in,
-        "navigator_url": stack.catalog_url,
+        "catalog_url": stack.catalog_url,
         "registry_url": stack.registry_url or public.get("registryUrl"),
         "region": stack.region or public.get("region"),
         "s3_proxy_url": public.get("s3Proxy"),

@@ -119,7 +119,7 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
     access = assess(bucket, survey.probe, listed, statements)
     who = parse_identity(reader.identity, reader.aws.find_replacements())
     seconds = reader.until - time.monotonic()
-    people = find_people(reader.caller, reader.standing, bucket, listed.stack, seconds=seconds)
+    people = find_people(reader, listed, bucket, seconds=seconds)
     return _describe(access, who, listed, survey, statements.find(bucket), people=people)
 
 

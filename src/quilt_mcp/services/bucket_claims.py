@@ -63,9 +63,9 @@ class Claims(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """What the level means, and what shows it."""
-        evidence = {"List": self.list_evidence, "Read": self.read_evidence, "Write": self.write_evidence}
-        return " ".join([MEANINGS[self.level], *(f"{name}: {text}." for name, text in evidence.items())])
+        """What the level means, and the evidence that decides between it and the next one."""
+        deciding = {"list_only": self.read_evidence, "no_access": self.list_evidence, "unknown": self.list_evidence}
+        return f"{MEANINGS[self.level]} {deciding.get(self.level, self.write_evidence)}."
 
 
 def judge(probe: Probe, statement: Statement) -> Claims:

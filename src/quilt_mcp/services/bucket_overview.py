@@ -35,7 +35,7 @@ OPERATIONS = {
     "bucketOverviewUntil2022": {},
 }
 """The operations for stacks of different ages with their variables, the newest first."""
-LAST_INDEXED = "config.last_indexed"
+LAST_INDEXED = "config.last_indexed_at"
 NOT_OF_ROLE = "The Quilt stack shows this only of buckets that your role includes."
 NO_COUNTS = "Stacks from before November 2024 do not tell the number of accesses."
 NOBODY_NAMED = (
@@ -47,7 +47,7 @@ Level = Literal["READ", "READ_WRITE"]
 
 
 class _Config(TitledBucket):
-    last_indexed: Time | None
+    last_indexed_at: Time | None
 
 
 class _Collaborator(TypedDict):
@@ -124,12 +124,12 @@ class TopLevel(TypedDict):
 
     Attributes:
         folders: its folders and files, sorted by name, at most 100; null with the reason in `folders_error`.
-        folders_truncated: whether there are more, which `objects` lists; null as above.
+        folders_truncated: true if there are more, which `objects` lists; absent if not, or if they were not read.
         folders_error: why they are null; null if they were read.
     """
 
     folders: list[TopEntry] | None
-    folders_truncated: bool | None
+    folders_truncated: NotRequired[Literal[True]]
     folders_error: str | None
 
 
@@ -182,17 +182,17 @@ class StatedByStack(ShortBucket, Accessors):
     """What the stack says about a bucket.
 
     Attributes:
-        last_indexed: when the stack last read the whole bucket for its search, ISO 8601 in UTC; null if it never did,
-            or with the reason in `last_indexed_error`.
-        last_indexed_error: why that is unknown; null if the stack said it.
+        last_indexed_at: when the stack last read the whole bucket for its search, ISO 8601 in UTC; null if it never
+            did, or with the reason in `last_indexed_at_error`.
+        last_indexed_at_error: why that is unknown; null if the stack said it.
         access_counts: the accesses of the last 30 days; null with the reason in `access_counts_error`.
         access_counts_error: why they are null; null if the stack said them.
         package_count: the number of its packages; null with the reason in `package_count_error`.
         package_count_error: why it is null; null if the stack said it.
     """
 
-    last_indexed: str | None
-    last_indexed_error: str | None
+    last_indexed_at: str | None
+    last_indexed_at_error: str | None
     access_counts: AccessCounts | None
     access_counts_error: str | None
     package_count: int | None
@@ -302,14 +302,14 @@ def _ask_stack(caller: "Caller", bucket: str) -> _Answer:
 def _describe(answer: _Answer) -> StatedByStack:
     found, titles = answer.found, answer.titles
     config, packages, counts = found["config"], found["packages"], found.get("counts")
-    last_indexed = config["last_indexed"] if config else None
+    last_indexed_at = config["last_indexed_at"] if config else None
     why_not_indexed = answer.explain("config") or (NOT_OF_ROLE if config is None else None)
     why_no_counts = answer.explain("counts") or (NOT_OF_ROLE if "counts" in found else NO_COUNTS)
     return {
         **shorten(titles),
         **_describe_access(answer),
-        "last_indexed": last_indexed,
-        "last_indexed_error": why_not_indexed if last_indexed is None else None,
+        "last_indexed_at": last_indexed_at,
+        "last_indexed_at_error": why_not_indexed if last_indexed_at is None else None,
         "access_counts": None if counts is None else _describe_counts(counts),
         "access_counts_error": why_no_counts if counts is None else None,
         "package_count": None if packages is None else packages["total"],
@@ -375,7 +375,7 @@ def _read_from_aws(caller: "Caller", bucket: str) -> ReadFromAWS:
 
 
 def _make_unlisted(reason: str) -> TopLevel:
-    return {"folders": None, "folders_truncated": None, "folders_error": reason}
+    return {"folders": None, "folders_error": reason}
 
 
 def _read_readme(aws: "AWSClients", bucket: str) -> Readme:
@@ -403,7 +403,8 @@ def _list_top(aws: "AWSClients", bucket: str) -> _Listed:
     ]
     top: TopLevel = {
         "folders": sorted(entries, key=lambda one: one["name"]),
-        "folders_truncated": bool(page.get("IsTruncated")),
         "folders_error": None,
     }
+    if page.get("IsTruncated"):
+        top["folders_truncated"] = True
     return _Listed(top, find_region(page))

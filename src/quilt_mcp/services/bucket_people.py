@@ -4,19 +4,16 @@ Only administrators may read what roles contain, and who has which. To others th
 role has a right.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.core.errors import ResourceFailure
-from quilt_mcp.services.bucket_statements import StackBuckets, explain_no_collaborators
-from quilt_mcp.services.governance_service import Roles, UserRow, fetch_roles, fetch_users, find_right, list_unmanaged
+from quilt_mcp.services.bucket_rights import ListedBuckets, RightsReader
+from quilt_mcp.services.bucket_statements import explain_no_collaborators
+from quilt_mcp.services.governance_service import Roles, UserRow, fetch_users, find_right, list_unmanaged
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
-
-if TYPE_CHECKING:
-    from quilt_mcp.services.stack.caller import Caller, Standing
-    from quilt_mcp.services.stack.graphql import Rows
+from quilt_mcp.services.stack.graphql import Rows
 
 FOR_ADMINISTRATORS = "Only administrators may see it."
 ASK_WHO_INVITED_YOU = "Only administrators may see who they are. Ask the person who gave you your Quilt login."
@@ -87,55 +84,50 @@ class People(TypedDict):
     administrators_reason: str | None
 
 
-class _Read(NamedTuple):
-    """What administrators can read: the roles and the users, or why not."""
-
-    roles: Roles | str
-    users: "Rows[UserRow] | str"
+Users = Rows[UserRow] | str
+"""The users, or why they are unknown."""
 
 
-def find_people(
-    caller: "Caller", standing: "Standing | None", bucket: str, stack: StackBuckets, *, seconds: float
-) -> People:
-    """Find the people of a bucket. This sends two queries if the caller is an administrator, and none otherwise."""
-    read = _read(caller, seconds) if standing and standing.is_admin else _Read(FOR_ADMINISTRATORS, FOR_ADMINISTRATORS)
-    collaborators, collaborators_reason = _find_collaborators(read, bucket, stack)
-    roles, roles_reason = _describe_own_roles(standing, read.roles, bucket)
-    administrators = None if isinstance(read.users, str) else _list_administrators(read.users.readable)
-    unknown = read.users if isinstance(read.users, str) else None
+def find_people(reader: RightsReader, listed: ListedBuckets, bucket: str, *, seconds: float) -> People:
+    """Find the people of a bucket. For an administrator, this sends one query, for the users."""
+    is_admin = reader.standing is not None and reader.standing.is_admin
+    users = _read_users(reader, seconds) if is_admin else FOR_ADMINISTRATORS
+    collaborators, collaborators_reason = _find_collaborators(listed, users, bucket)
+    roles, roles_reason = _describe_own_roles(reader, listed.roles, bucket)
+    unknown = users if isinstance(users, str) else None
     return {
         "collaborators": collaborators,
         "collaborators_reason": collaborators_reason,
         "own_roles": roles,
         "own_roles_reason": roles_reason,
-        "administrators": administrators,
-        "administrators_reason": ASK_WHO_INVITED_YOU if unknown == FOR_ADMINISTRATORS else unknown,
+        "administrators": _list_administrators(users.readable) if not isinstance(users, str) else None,
+        "administrators_reason": unknown if is_admin else ASK_WHO_INVITED_YOU,
     }
 
 
-def _read(caller: "Caller", seconds: float) -> _Read:
-    calls: dict[str, Callable[[], Any]] = {"roles": lambda: fetch_roles(caller), "users": lambda: fetch_users(caller)}
-
-    def call(name: str) -> Any:
+def _read_users(reader: RightsReader, seconds: float) -> Users:
+    def read(_: str) -> Users:
         try:
-            return calls[name]()
+            return fetch_users(reader.caller)
         except ResourceFailure as failure:
-            return f"The stack's {name} could not be read: {failure.message}"
+            return f"The stack's users could not be read: {failure.message}"
 
-    found = fan_out(call, calls, seconds=max(0, seconds))
-    late = {name: f"The stack's {name} were {NOT_IN_TIME}." for name in calls}
-    return _Read(**{**late, **found})
+    found = fan_out(read, ["users"], seconds=max(0, seconds))
+    return found.get("users", f"The stack's users were {NOT_IN_TIME}.")
 
 
-def _find_collaborators(read: _Read, bucket: str, stack: StackBuckets) -> tuple[list[Collaborator] | None, str | None]:
-    if not isinstance(read.roles, str) and not isinstance(read.users, str):
-        people = list(_join(read.roles, read.users.readable, bucket))
+def _find_collaborators(
+    listed: ListedBuckets, users: Users, bucket: str
+) -> tuple[list[Collaborator] | None, str | None]:
+    if not isinstance(listed.roles, str) and not isinstance(users, str):
+        people = list(_join(listed.roles, users.readable, bucket))
         people.sort(key=lambda one: (one["name"], one["needs_switch"], one["role"] or ""))
-        return people[:MAX_PEOPLE], _explain_missing(read.roles, read.users, len(people))
-    named = (stack.collaborators or {}).get(bucket)
+        return people[:MAX_PEOPLE], _explain_missing(listed.roles, users, len(people))
+    named = (listed.stack.collaborators or {}).get(bucket)
     if named is None:
-        why = f"The stack does not list the bucket {bucket} for you." if stack.collaborators is not None else ""
-        return None, why or f"{explain_no_collaborators(stack).capitalize().removesuffix('.')}."
+        is_read = listed.stack.collaborators is not None
+        why = explain_no_collaborators(listed.stack).capitalize().removesuffix(".")
+        return None, f"The stack does not list the bucket {bucket} for you." if is_read else f"{why}."
     rows: list[Collaborator] = [
         {"name": name, "right": right, "role": None, "needs_switch": False} for name, right in sorted(named.items())
     ]
@@ -151,7 +143,7 @@ def _join(roles: Roles, users: list[UserRow], bucket: str) -> Iterator[Collabora
                 yield {"name": user["name"], "right": rights[name], "role": name, "needs_switch": switch}
 
 
-def _explain_missing(roles: Roles, users: "Rows[UserRow]", count: int) -> str | None:
+def _explain_missing(roles: Roles, users: Rows[UserRow], count: int) -> str | None:
     """Say who can have a right without being in the list."""
     texts = []
     if unmanaged := list_unmanaged(roles):
@@ -166,10 +158,10 @@ def _count_others(count: int) -> str:
 
 
 def _describe_own_roles(
-    standing: "Standing | None", roles: Roles | str, bucket: str
+    reader: RightsReader, roles: Roles | str, bucket: str
 ) -> tuple[list[OwnRole] | None, str | None]:
-    names = standing.roles if standing else None
-    if standing is None or names is None:
+    standing = reader.standing
+    if standing is None or standing.roles is None:
         return None, "The stack does not say which roles you have."
     known = {} if isinstance(roles, str) else {role["name"]: role for role in roles.known}
     unmanaged = set() if isinstance(roles, str) else set(list_unmanaged(roles))
@@ -179,10 +171,10 @@ def _describe_own_roles(
             "is_current": name == standing.role,
             "right": None if name not in known or name in unmanaged else find_right(known[name], bucket) or NO_RIGHT,
         }
-        for name in names
+        for name in standing.roles
     ]
     if isinstance(roles, str):
-        return rows, f"What the roles contain is unknown. {roles}"
+        return rows, f"What the roles contain is unknown: {roles}."
     unknown = [row["name"] for row in rows if row["right"] is None]
     return rows, f"Quilt does not know the rights of: {', '.join(unknown)}." if unknown else None
 

@@ -14,7 +14,7 @@ from quilt_mcp.core.errors import NotSignedIn, ResourceFailure, Unavailable
 from quilt_mcp.services.bucket_claims import Claims, judge
 from quilt_mcp.services.bucket_probes import Probe, probe_bucket
 from quilt_mcp.services.bucket_statements import StackBuckets, Statements, fetch_buckets, state_rights
-from quilt_mcp.services.governance_service import Role, fetch_own_role
+from quilt_mcp.services.governance_service import Role, Roles, fetch_all_roles, find_own_role
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
@@ -40,12 +40,14 @@ class ListedBuckets:
     Attributes:
         stack: the buckets of the stack with their collaborators.
         regions: the buckets of the account; the region of each, or None.
-        role: the caller's role in the stack, or why it is unknown.
+        roles: the roles of the stack, which only administrators may read, or why they are unknown.
+        role: the caller's role, or why it is unknown.
         sources: for each source, "read", or why it could not be read.
     """
 
     stack: StackBuckets = field(default_factory=StackBuckets)
     regions: Mapping[str, str | None] = field(default_factory=dict)
+    roles: Roles | str = NOT_IN_TIME
     role: Role | str = NOT_IN_TIME
     sources: Mapping[SourceName, str] = field(default_factory=dict)
 
@@ -106,7 +108,7 @@ def list_known_buckets(reader: RightsReader, *, prefix: str = "") -> ListedBucke
     calls: dict[str, Callable[[], Any]] = {
         "registry": partial(fetch_buckets, reader.caller),
         "s3": partial(_list_account, reader.aws, {"Prefix": prefix} if prefix else {}),
-        "role": partial(fetch_own_role, reader.caller, reader.standing),
+        "roles": partial(fetch_all_roles, reader.caller, reader.standing),
     }
 
     def call(name: str) -> Any:
@@ -122,8 +124,9 @@ def list_known_buckets(reader: RightsReader, *, prefix: str = "") -> ListedBucke
     }
     stack = StackBuckets(error=failed["registry"]) if "registry" in failed else results["registry"]
     regions = {} if "s3" in failed else results["s3"]
-    role = found.get("role", f"your role: {NOT_IN_TIME}")
-    return ListedBuckets(stack, regions, role, {name: failed.get(name, READ) for name in SOURCES})
+    roles = found.get("roles", f"your role: {NOT_IN_TIME}")
+    role = find_own_role(roles, reader.standing)
+    return ListedBuckets(stack, regions, roles, role, {name: failed.get(name, READ) for name in SOURCES})
 
 
 def _list_account(aws: "AWSClients", filters: Mapping[str, str]) -> dict[str, str | None]:

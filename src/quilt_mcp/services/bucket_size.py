@@ -56,7 +56,7 @@ class BucketSize(TypedDict):
     It counts current and noncurrent versions, and the parts of incomplete uploads.
 
     Attributes:
-        size_bytes: the size in bytes, the sum of all storage types; null with the reason in `size_error`.
+        size: the size in bytes, the sum of all storage types; null with the reason in `size_error`.
         size_by_storage_type: the bytes of each StorageType of CloudWatch that the bucket has. A name that ends with
             Overhead is what S3 stores or bills beside the objects. Null as above.
         object_count: the number of objects, with versions, delete markers and parts; null as above.
@@ -65,7 +65,7 @@ class BucketSize(TypedDict):
         size_error: why a value is null. Quilt's roles usually lack the right cloudwatch:GetMetricData.
     """
 
-    size_bytes: int | None
+    size: int | None
     size_by_storage_type: dict[str, int] | None
     object_count: int | None
     measured_at: str | None
@@ -75,7 +75,7 @@ class BucketSize(TypedDict):
 
 def make_unknown_size(reason: str, region: str | None = None) -> BucketSize:
     return {
-        "size_bytes": None,
+        "size": None,
         "size_by_storage_type": None,
         "object_count": None,
         "measured_at": None,
@@ -104,7 +104,7 @@ def ask_size(aws: "AWSClients", bucket: str) -> BucketSize:
     count = measured.pop(OBJECTS, None)
     missing = [name for name, value in (("size", measured), ("number of objects", count)) if value in ({}, None)]
     return {
-        "size_bytes": sum(measured.values()) if measured else None,
+        "size": sum(measured.values()) if measured else None,
         "size_by_storage_type": measured or None,
         "object_count": count,
         "measured_at": iso(newest),

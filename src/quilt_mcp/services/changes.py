@@ -1,7 +1,7 @@
 """quilt://buckets/{bucket}/packages/{namespace}/{name}/changes: what differs between two revisions of a package."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
@@ -80,13 +80,14 @@ class ColumnChanges(TypedDict):
         added: the names that only the newer table has.
         removed: the names that only the older table has.
         retyped: the names with another type.
-        truncated: whether there are more, or a table has more than 100 columns, of which only the first are compared.
+        truncated: true if there are more, or a table has more than 100 columns, of which only the first are compared;
+            absent if not.
     """
 
     added: list[str]
     removed: list[str]
     retyped: list[str]
-    truncated: bool
+    truncated: NotRequired[Literal[True]]
 
 
 class ChangeRow(TypedDict):
@@ -124,13 +125,13 @@ class MetadataChanges(TypedDict):
         added: the keys that only the newer revision has, sorted.
         removed: the keys that only the older revision has, sorted.
         modified: the keys with other values, sorted.
-        truncated: whether there are more.
+        truncated: true if there are more; absent if not.
     """
 
     added: list[str]
     removed: list[str]
     modified: list[str]
-    truncated: bool
+    truncated: NotRequired[Literal[True]]
 
 
 class ChangesAnswer(OfPackage):
@@ -313,23 +314,27 @@ def _compare_columns(older: Table, newer: Table) -> ColumnChanges:
     added, removed = [name for name in after if name not in before], [name for name in before if name not in after]
     retyped = [name for name in after if name in before and after[name] != before[name]]
     is_cut = any(len(table["columns"]) != table["column_count"] for table in (older, newer))
-    return {
+    found: ColumnChanges = {
         "added": added[:MAX_NAMES],
         "removed": removed[:MAX_NAMES],
         "retyped": retyped[:MAX_NAMES],
-        "truncated": is_cut or max(len(added), len(removed), len(retyped)) > MAX_NAMES,
     }
+    if is_cut or max(len(added), len(removed), len(retyped)) > MAX_NAMES:
+        found["truncated"] = True
+    return found
 
 
 def _compare_metadata(older: Mapping[str, object], newer: Mapping[str, object]) -> MetadataChanges:
     added, removed = sorted(newer.keys() - older.keys()), sorted(older.keys() - newer.keys())
     modified = sorted(key for key in older.keys() & newer.keys() if older[key] != newer[key])
-    return {
+    found: MetadataChanges = {
         "added": added[:MAX_NAMES],
         "removed": removed[:MAX_NAMES],
         "modified": modified[:MAX_NAMES],
-        "truncated": max(len(added), len(removed), len(modified)) > MAX_NAMES,
     }
+    if max(len(added), len(removed), len(modified)) > MAX_NAMES:
+        found["truncated"] = True
+    return found
 
 
 def _write_python(bucket: str, package: str, older: str | None, newer: str) -> list[str]:

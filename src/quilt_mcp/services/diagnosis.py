@@ -48,7 +48,7 @@ def check_catalog(catalog: Body) -> Check:
     name = "catalog"
     if not catalog["success"]:
         return fail(name, catalog)
-    url = catalog["data"]["navigator_url"] or catalog["data"]["registry_url"]
+    url = catalog["data"]["catalog_url"] or catalog["data"]["registry_url"]
     if url is None:
         return make_check(
             name, "failed", "not configured", "Run `quilt-mcp login https://<your catalog>` in a terminal."
@@ -64,7 +64,7 @@ def check_network(catalog: Body) -> Check:
     if data["config_json"] == "not_configured":
         return make_check(name, "skipped", "no catalog is configured")
     if data["config_json"] != "read":
-        fix = f"Check that {data['navigator_url']} opens in a browser, and the network, VPN and proxy of this machine."
+        fix = f"Check that {data['catalog_url']} opens in a browser, and the network, VPN and proxy of this machine."
         return make_check(name, "failed", f"the catalog's config.json is {data['config_json']}", fix)
     return make_check(name, "ok", f"the catalog responds; stack version {data['stack_version'] or 'not published'}")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_PERMISSIONS = 100
 MAX_POLICIES, MAX_TITLE = 20, 200
 MAX_SSO = 20_000
-USER_ORDERS = ("name", "last_login")
+USER_ORDERS = ("name", "last_login_at")
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 
 
@@ -48,8 +48,8 @@ class UserRow(TypedDict):
         is_admin: whether the user is an administrator.
         is_sso_only: whether the user can sign in with SSO only.
         is_service: whether this is a service account.
-        date_joined: ISO 8601 in UTC.
-        last_login: ISO 8601 in UTC.
+        created_at: ISO 8601 in UTC.
+        last_login_at: ISO 8601 in UTC.
         role: the name of the current role; null if there is none; "unknown (TYPE)" for a role of a type that this
             server does not know.
         extra_roles: the names of the other roles, sorted; of unknown types as above.
@@ -61,8 +61,8 @@ class UserRow(TypedDict):
     is_admin: bool
     is_sso_only: bool
     is_service: bool
-    date_joined: Time
-    last_login: Time
+    created_at: Time
+    last_login_at: Time
     role: Name | None
     extra_roles: Annotated[list[Name], AfterValidator(sorted)]
 
@@ -187,13 +187,13 @@ class SSOConfig(TypedDict):
     Attributes:
         text: the YAML, cut at 20,000 characters.
         text_truncated: true if its end is left out; absent if not.
-        timestamp: when it was set, ISO 8601 in UTC.
+        updated_at: when it was set, ISO 8601 in UTC.
         uploader: who set it; null if unknown.
     """
 
     text: str
     text_truncated: NotRequired[Literal[True]]
-    timestamp: Time
+    updated_at: Time
     uploader: Uploader | None
 
 
@@ -222,15 +222,15 @@ def admin_users_list(
 
     There are 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. `active` is true or false.
     `role` is the name of a role, which users have now or can switch to, or `none` for users without a role. `sort` is
-    name, the default, or last_login for those first who have not signed in for the longest time. `count` is the number
-    of users with these values.
+    name, the default, or last_login_at for those first who have not signed in for the longest time. `count` is the
+    number of users with these values.
     """
     is_active, order = parse_choice("active", active, ("true", "false")), parse_choice("sort", sort, USER_ORDERS)
     caller = current_caller()
     found = caller.ask_as_admin("the stack's users", lambda: fetch_users(caller))
     page = cut_page(
         [user for user in found.readable if _is_asked_for(user, is_active, role)],
-        lambda user: f"{user['last_login']} {user['name']}" if order == "last_login" else user["name"],
+        lambda user: f"{user['last_login_at']} {user['name']}" if order == "last_login_at" else user["name"],
         build=lambda user: user,
         cursor=cursor,
         limit=limit,
@@ -318,16 +318,22 @@ def fetch_roles(caller: "Caller") -> Roles:
     )
 
 
-def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
-    """Fetch the caller's role, which only administrators may; otherwise, return why it is unknown."""
+def fetch_all_roles(caller: "Caller", standing: "Standing | None") -> Roles | str:
+    """Fetch the roles of the stack, which only administrators may; otherwise, return why they are unknown."""
     if standing is None or standing.role is None:
         return "the stack does not say which role you have"
     if not standing.is_admin:
         return f"only administrators may see the rights of the role {standing.role}"
     try:
-        roles = fetch_roles(caller)
+        return fetch_roles(caller)
     except ResourceFailure as failure:
         return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
+
+
+def find_own_role(roles: Roles | str, standing: "Standing | None") -> Role | str:
+    """Return the caller's role, or why it is unknown."""
+    if isinstance(roles, str) or standing is None:
+        return roles if isinstance(roles, str) else "the stack does not say which role you have"
     own = [role for role in roles.known if role["name"] == standing.role]
     others = f"; this server does not know its roles of the type {', '.join(roles.unknown_types)}"
     if roles.unreadable_count and not own:

@@ -70,14 +70,14 @@ class Issue(TypedDict):
     """One problem with metadata.
 
     Attributes:
-        error_message: the message of quilt3 or Python.
+        error: the message of quilt3 or Python.
         root_cause: why it occurs.
         solution: how to fix it.
         working_examples: Python code that works.
         avoid: code and values that cause the problem.
     """
 
-    error_message: str
+    error: str
     root_cause: str
     solution: str
     working_examples: list[str]

@@ -1,7 +1,7 @@
 """quilt://buckets/{bucket}/objects and …/object: the folders of a bucket, and what is in an object."""
 
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -32,7 +32,7 @@ class ObjectRow(TypedDict):
         kind: "file" or "folder".
         key: its key; of a folder, the start of the keys in it.
         size: its size in bytes; null for a folder.
-        modified: when it was stored, ISO 8601 in UTC; null for a folder.
+        modified_at: when it was stored, ISO 8601 in UTC; null for a folder.
         storage_class: such as STANDARD or GLACIER; null for a folder.
         uri: the URI that shows what is in it.
     """
@@ -41,7 +41,7 @@ class ObjectRow(TypedDict):
     kind: EntryKind
     key: str
     size: int | None
-    modified: str | None
+    modified_at: str | None
     storage_class: str | None
     uri: str
 
@@ -76,7 +76,7 @@ class VersionRow(TypedDict):
         is_latest: whether it is the newest one.
         is_deleted: whether it only says that the object was deleted.
         size: its size in bytes; null if it is deleted.
-        modified: when it was stored, or deleted, ISO 8601 in UTC.
+        modified_at: when it was stored, or deleted, ISO 8601 in UTC.
         uri: the URI that shows what is in it; null if it is deleted.
     """
 
@@ -84,7 +84,7 @@ class VersionRow(TypedDict):
     is_latest: bool
     is_deleted: bool
     size: int | None
-    modified: str
+    modified_at: str
     uri: str | None
 
 
@@ -96,7 +96,7 @@ class ObjectAnswer(Content):
         key: its key.
         version: the version that was asked for; null for the newest one.
         versions: at most 20 versions, the newest first; null if they are not known.
-        versions_truncated: whether there are more; null as above.
+        versions_truncated: true if there are more; absent if not, or if they are not known.
         versions_error: why the versions are not known; null if they are.
         catalog_url: its page in the catalog; null if no catalog is configured.
         folder: the URI of the folder that contains it.
@@ -106,7 +106,7 @@ class ObjectAnswer(Content):
     key: str
     version: str | None
     versions: list[VersionRow] | None
-    versions_truncated: bool | None
+    versions_truncated: NotRequired[Literal[True]]
     versions_error: str | None
     catalog_url: str | None
     folder: str
@@ -180,13 +180,14 @@ def bucket_object_get(
         "bucket": bucket,
         "key": key,
         "version": version,
-        **content,
+        **content,  # type: ignore[typeddict-item]  # mypy misses what is not required
         "versions": versions and versions[:MOST_VERSIONS],
-        "versions_truncated": None if versions is None else len(versions) > MOST_VERSIONS,
         "versions_error": problem,
         "catalog_url": f"{catalog}/b/{bucket}/tree/{quote(key)}{pinned}" if catalog else None,
         "folder": make_objects_uri(bucket, _find_folder(key)),
     }
+    if versions and len(versions) > MOST_VERSIONS:
+        answer["versions_truncated"] = True
     return ServiceResult(answer, attachment)
 
 
@@ -216,7 +217,7 @@ def _describe_folder(bucket: str, prefix: str) -> ObjectRow:
         "kind": "folder",
         "key": prefix,
         "size": None,
-        "modified": None,
+        "modified_at": None,
         "storage_class": None,
         "uri": make_objects_uri(bucket, prefix),
     }
@@ -228,7 +229,7 @@ def _describe_object(bucket: str, found: JSONObject) -> ObjectRow:
         "kind": "file",
         "key": found["Key"],
         "size": found["Size"],
-        "modified": iso(found["LastModified"]),
+        "modified_at": iso(found["LastModified"]),
         "storage_class": found.get("StorageClass"),
         "uri": make_object_uri(bucket, found["Key"]),
     }
@@ -245,7 +246,7 @@ def _list_versions(aws: "AWSClients", bucket: str, key: str) -> tuple[list[Versi
         for one in (*found.get("Versions", ()), *found.get("DeleteMarkers", ()))
         if one["Key"] == key
     ]
-    rows.sort(key=lambda row: (row["is_latest"], row["modified"]), reverse=True)
+    rows.sort(key=lambda row: (row["is_latest"], row["modified_at"]), reverse=True)
     return list(islice(rows, MOST_VERSIONS + 1)), None
 
 
@@ -255,6 +256,6 @@ def _describe_version(bucket: str, found: JSONObject, *, is_deleted: bool) -> Ve
         "is_latest": found["IsLatest"],
         "is_deleted": is_deleted,
         "size": None if is_deleted else found["Size"],
-        "modified": iso(found["LastModified"]),
+        "modified_at": iso(found["LastModified"]),
         "uri": None if is_deleted else make_object_uri(bucket, found["Key"], found["VersionId"]),
     }

@@ -90,7 +90,7 @@ class FoundRevision(TypedDict):
         bucket: its bucket.
         name: its name.
         hash: the top hash of the revision.
-        modified: ISO 8601 in UTC.
+        modified_at: ISO 8601 in UTC.
         size: in bytes.
         message: its message, cut at 1,000 characters; null if there is none.
     """
@@ -98,7 +98,7 @@ class FoundRevision(TypedDict):
     bucket: str
     name: str
     hash: str
-    modified: Time
+    modified_at: Time
     size: Size
     message: str | None
 
@@ -138,7 +138,7 @@ class StoredObject(TypedDict):
         bucket: its bucket.
         key: its key.
         version: its version in S3.
-        modified: ISO 8601 in UTC.
+        modified_at: ISO 8601 in UTC.
         size: in bytes.
         is_deleted: whether this version is a deletion.
     """
@@ -146,7 +146,7 @@ class StoredObject(TypedDict):
     bucket: str
     key: str
     version: str
-    modified: Time
+    modified_at: Time
     size: Size
     is_deleted: bool
 

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class _PackageName(Named):
-    modified: Time
+    modified_at: Time
 
 
 class _PackageList(TypedDict):
@@ -56,13 +56,13 @@ class PackageRow(TypedDict):
 
     Attributes:
         name: its name, namespace/name.
-        modified: when its newest revision was made, ISO 8601 in UTC.
+        modified_at: when its newest revision was made, ISO 8601 in UTC.
         catalog_url: its page in the catalog; null if no catalog is configured.
         uri: the URI of the package.
     """
 
     name: str
-    modified: str
+    modified_at: str
     catalog_url: str | None
     uri: str
 
@@ -98,7 +98,7 @@ class RevisionRow(TypedDict):
 
     hash: str
     """Its top hash."""
-    modified: Time
+    modified_at: Time
     """When it was made, ISO 8601 in UTC."""
     message: str | None
     """Its message; null if there is none."""
@@ -121,13 +121,13 @@ class Revision(RevisionRow):
         user_meta: its metadata; null if there is none. Of more than 20,000 characters, only some of the keys. Infinity
             and NaN, which JSON does not have, are texts.
         entries: the number of its files; null if the stack does not know.
-        bytes: their size; null if the stack does not know.
+        size: their size; null if the stack does not know.
     """
 
     workflow: PackageWorkflow | None
     user_meta: dict[str, object] | None
     entries: int | None
-    bytes: Size | None
+    size: Size | None
 
 
 class PackageAnswer(OfPackage, Revision, Guide):
@@ -139,7 +139,8 @@ class PackageAnswer(OfPackage, Revision, Guide):
         is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
         user_meta_error: why its metadata is not shown; absent if it is.
         user_meta_left_out: the keys of metadata that are left out, at most 50.
-        user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
+        user_meta_truncated: true if metadata is left out; absent if not. quilt3 reads all of it:
+            `quilt3.Package.browse(...).meta`.
         revision_count: the number of revisions of the package.
         catalog_url: its page in the catalog; null if no catalog is configured.
         quilt_uri: the URI that Quilt's own tools take.
@@ -155,7 +156,7 @@ class PackageAnswer(OfPackage, Revision, Guide):
     is_latest: Literal[True] | None
     user_meta_error: NotRequired[str]
     user_meta_left_out: list[str]
-    user_meta_truncated: bool
+    user_meta_truncated: NotRequired[Literal[True]]
     revision_count: int
     catalog_url: str | None
     quilt_uri: str
@@ -171,7 +172,7 @@ class _ReadRevision(RevisionRow):
     workflow: PackageWorkflow | None
     user_meta: NotRequired[dict[str, object] | None]
     entries: int | None
-    bytes: Size | None
+    size: Size | None
 
 
 class _Found(TypedDict):
@@ -234,7 +235,7 @@ def packages_list(
     rows: list[PackageRow] = [
         {
             "name": package["name"],
-            "modified": package["modified"],
+            "modified_at": package["modified_at"],
             "catalog_url": link(catalog, bucket, package["name"]),
             "uri": make_uri(bucket, package["name"]),
         }
@@ -281,7 +282,6 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
         "is_latest": True if asked == LATEST else None,
         "user_meta": meta,
         "user_meta_left_out": left_out[:MAX_NAMES],
-        "user_meta_truncated": bool(left_out),
         **read_guide(  # type: ignore[typeddict-item]  # mypy misses what is not required
             caller,
             found["guide"] or {"readme": None, "summary": None},
@@ -290,7 +290,7 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
         "revision_count": found["revisions"]["total"],
         "catalog_url": link(caller.login.stack.catalog_url, bucket, package, top_hash),
         "quilt_uri": make_quilt_uri(bucket, package, top_hash),
-        "python": _write_python(bucket, package, top_hash, read["bytes"]),
+        "python": _write_python(bucket, package, top_hash, read["size"]),
         "contents": make_contents_uri(bucket, package, top_hash, "", "folder"),
         "changes": f"{base}/changes?to={top_hash}" if asked != LATEST else f"{base}/changes",
         "revisions": f"{base}/revisions",
@@ -299,6 +299,8 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     }
     if is_cut:
         answer["message_truncated"] = True
+    if left_out:
+        answer["user_meta_truncated"] = True
     if meta_error:
         answer["user_meta_error"] = meta_error
     return answer
@@ -346,7 +348,7 @@ def describe_revision(row: RevisionRow, bucket: str, package: str) -> ListedRevi
     message, is_cut = cut_message(row["message"], MAX_MESSAGE)
     listed: ListedRevision = {
         "hash": row["hash"],
-        "modified": row["modified"],
+        "modified_at": row["modified_at"],
         "message": message,
         "uri": f"{make_uri(bucket, package)}?revision={row['hash']}",
     }

@@ -82,7 +82,7 @@ class BucketRights(TypedDict):
         write: how well a right to write is proven: "verified" by S3, "stated" by the Quilt stack, "unverified" if
             nothing is known, "no" if you have none.
         named_by: which sources list it.
-        error_message: why it could not be probed; null otherwise.
+        error: why it could not be probed; null otherwise.
         uri: the URI of your rights in the bucket, with everything that was asked.
     """
 
@@ -97,7 +97,7 @@ class BucketRights(TypedDict):
     write_evidence: str
     write: WriteProof
     named_by: list[SourceName]
-    error_message: str | None
+    error: str | None
     uri: str
 
 
@@ -213,6 +213,6 @@ def describe_rights(bucket: ProbedBucket) -> BucketRights:
         "write_evidence": claims.write_evidence,
         "write": claims.write_proof,
         "named_by": list(bucket.named_by),
-        "error_message": bucket.error,
+        "error": bucket.error,
         "uri": bucket.uri,
     }

@@ -1,5 +1,7 @@
 """The start of a README.md, of a package or of a bucket."""
 
+from typing import Literal, NotRequired
+
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.services.preview.texts import cut_page
@@ -15,12 +17,12 @@ class Readme(TypedDict):
 
     Attributes:
         readme: its first 4,000 characters; null with the reason in `readme_error`.
-        readme_truncated: whether it is longer; null as above.
+        readme_truncated: true if it is longer; absent if not, or if it was not read.
         readme_error: why it is null: there is none, it is no text, or S3 refuses it; null if it was read.
     """
 
     readme: str | None
-    readme_truncated: bool | None
+    readme_truncated: NotRequired[Literal[True]]
     readme_error: str | None
 
 
@@ -29,8 +31,11 @@ def cut_readme(content: bytes) -> Readme:
     page = cut_page(content, is_end=len(content) < README_BYTES)
     if page is None:
         return make_unread(f"{README} is no text in UTF-8.")
-    return {"readme": page.text[:MAX_README], "readme_truncated": len(page.text) > MAX_README, "readme_error": None}
+    found: Readme = {"readme": page.text[:MAX_README], "readme_error": None}
+    if len(page.text) > MAX_README:
+        found["readme_truncated"] = True
+    return found
 
 
 def make_unread(reason: str) -> Readme:
-    return {"readme": None, "readme_truncated": None, "readme_error": reason}
+    return {"readme": None, "readme_error": reason}

@@ -38,7 +38,7 @@ class Alternative(TypedDict):
     """A bucket that is not among the first recommendations.
 
     Attributes:
-        bucket_name: its name.
+        bucket: its name.
         permission_level: your rights in one word.
         rationale: the factors that it fulfils.
         write: how well a right to write is proven: "verified" by S3, "stated" by the Quilt stack, "unverified" if
@@ -47,7 +47,7 @@ class Alternative(TypedDict):
         uri: the URI of your rights in the bucket, with everything that was asked.
     """
 
-    bucket_name: str
+    bucket: str
     permission_level: Level
     rationale: list[str]
     write: WriteProof
@@ -220,7 +220,7 @@ def _score(bucket: ProbedBucket) -> int:
 def _alternative(bucket: ProbedBucket) -> Alternative:
     claims = bucket.claims
     return {
-        "bucket_name": bucket.name,
+        "bucket": bucket.name,
         "permission_level": bucket.claims.level,
         "rationale": _list_reasons(bucket),
         "write": claims.write_proof,

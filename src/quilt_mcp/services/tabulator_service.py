@@ -1,7 +1,7 @@
 """tabulator://: the buckets with tabulator tables, and the tables with their YAML. Promised to Python callers."""
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
@@ -134,7 +134,7 @@ class TabulatorTable(TypedDict):
         source: null as above.
         format: the format of the objects, such as csv or parquet; null as above.
         config: the configuration, in YAML, cut at 10,000 characters.
-        config_truncated: whether it is cut.
+        config_truncated: true if it is cut; absent if not.
         config_error: why the configuration cannot be read; null if it can.
     """
 
@@ -145,7 +145,7 @@ class TabulatorTable(TypedDict):
     source: TableSource | None
     format: str | None
     config: str
-    config_truncated: bool
+    config_truncated: NotRequired[Literal[True]]
     config_error: str | None
 
 
@@ -264,7 +264,7 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
     config, error = parse_config(text)
     source = config["source"] if config else None
     captured = _list_groups(source["package_name"], source["logical_key"]) if source else None
-    return {
+    row: TabulatorTable = {
         "name": table["name"],
         "sql_name": ".".join(map(quote_sql, (catalog, bucket, table["name"]))) if catalog else None,
         "columns": config["schema"] if config else None,
@@ -272,9 +272,11 @@ def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTabl
         "source": source,
         "format": config["parser"]["format"] if config else None,
         "config": shown,
-        "config_truncated": is_cut,
         "config_error": error,
     }
+    if is_cut:
+        row["config_truncated"] = True
+    return row
 
 
 def _list_groups(*patterns: str) -> list[str]:

@@ -68,8 +68,8 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
     - admin: Users, roles and configuration of the stack.
 
-      ``admin://users`` (admin), ``admin://roles`` (admin), ``admin://config/sso`` (admin),
-      ``admin://config/tabulator`` (admin)
+      ``admin://users`` (admin), ``admin://api-keys`` (admin), ``admin://roles`` (admin), ``admin://config/sso``
+      (admin), ``admin://config/tabulator`` (admin)
 
     - metadata: Templates, examples and help for package metadata.
 

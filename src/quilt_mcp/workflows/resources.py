@@ -2,13 +2,14 @@
 
 from importlib import import_module
 
-from quilt_mcp.app import current_app
-from quilt_mcp.app.domain import Domain
+from quilt_mcp.app import checks, current_app
+from quilt_mcp.app.checks import Check
+from quilt_mcp.app.domain import Ask, Domain
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.workflows import service
 from quilt_mcp.workflows.service import Workflows
-from quilt_mcp.workflows.settings import WorkflowSettings
+from quilt_mcp.workflows.settings import FILE_NAME, WorkflowSettings
 from quilt_mcp.workflows.tools import add_workflow_tools
 
 RESOURCES = [
@@ -30,6 +31,14 @@ RESOURCES = [
 ]
 
 
+async def diagnose(ask: Ask) -> list[Check]:
+    """Return the line of the database in the checklist of `quilt-mcp doctor`; none if there is no database."""
+    settings = current_app().settings_as(WorkflowSettings)
+    if settings.workflows_url is None and not (settings.data_dir / FILE_NAME).exists():
+        return []
+    return [checks.check_database("workflow database", await ask("workflow://workflows"))]
+
+
 async def check_database() -> None:
     """Check the database in which machines share workflows. Does nothing if workflows are in a file."""
     await run_in_pool("readiness", current_app().part(Workflows).check)
@@ -43,6 +52,7 @@ WORKFLOWS = Domain(
     resources=RESOURCES,
     add_tools=add_workflow_tools,
     checks={"workflows": check_database},
+    diagnose=diagnose,
     pools={"workflow": "database"},
     settings=WorkflowSettings,
 )

@@ -9,7 +9,7 @@ imports this on first use, because it imports SQLAlchemy.
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -377,7 +377,7 @@ FAILURES = DatabaseFailures(
 )
 
 
-# Nothing is released yet. The first release copies the tables here: a later migration starts from what users have.
+# A change of the tables is a step of its own, with the next number. It then copies the tables of 0001 here.
 MIGRATIONS = Migrations(version_table="workflows_schema_version", steps={"0001": metadata.create_all})
 _COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
 
@@ -395,7 +395,20 @@ def examine(connection: Connection) -> Schema:
     if not set(tables) - {MIGRATIONS.version_table}:
         return Schema("empty")
     missing = missing_columns(inspector, _COLUMNS, schema)
+    if workflows.name in tables and (mark := _read_mark(connection, tables)):
+        if missing:
+            raise FAILURES.make(NEWER, f"schema of the mark {mark}, without {', '.join(missing)}")
+        return Schema("outdated")  # it has the tables of 0001
     raise FAILURES.make(FOREIGN, f"missing: {', '.join(missing) or 'the schema version'}")
+
+
+def _read_mark(connection: Connection, tables: Collection[str]) -> int | None:
+    """Return the number with which versions before the first migration marked their tables."""
+    if connection.dialect.name == "sqlite":
+        return connection.exec_driver_sql("PRAGMA user_version").scalar()
+    if "schema_version" not in tables:
+        return None
+    return connection.exec_driver_sql(f"SELECT max(number) FROM {SCHEMA}.schema_version").scalar()  # noqa: S608 - a constant
 
 
 BATCH = 100

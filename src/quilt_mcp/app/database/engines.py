@@ -12,7 +12,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Literal, NamedTuple, cast
@@ -54,15 +54,16 @@ from quilt_mcp.app.database.failures import (
 from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.errors import ResourceExecutionError, find_failure
 
-State = Literal["empty", "current", "outdated", "newer", "existing", "unknown"]
+State = Literal["empty", "current", "outdated", "newer", "unsupported", "existing", "unknown"]
 
 
 class Schema(NamedTuple):
     """The state of the tables in a database.
 
     Attributes:
-        state: `current`, `outdated` and `newer` are ours, by their revision; `existing` is an earlier system's, which
-            can be read as it is; `unknown` is something else.
+        state: `current`, `outdated`, `newer` and `unsupported` are ours, by their revision. `unsupported` ones are too
+            old to be migrated. `existing` is an earlier system's, which can be read as it is; `unknown` is something
+            else.
         revision: the revision, for tables of ours.
         problem: for unknown tables, what is missing.
     """
@@ -78,11 +79,13 @@ class Migrations:
 
     Attributes:
         version_table: has the revision. Each domain has its own.
-        steps: for each revision, the newest last, what makes it from the one before.
+        steps: for each revision, the newest last, what makes it from the one before. A number is never used again.
+        others: earlier numbers, and the revision that each stands for if the tables are complete.
     """
 
     version_table: str
     steps: Mapping[str, Callable[[Connection], None]]
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def newest(self) -> str:
@@ -94,7 +97,8 @@ class Migrations:
         key = PrimaryKeyConstraint(number, name=f"{self.version_table}_pkc")
         versions = Table(self.version_table, MetaData(), number, key)
         versions.create(connection, checkfirst=True)
-        current, revisions = connection.scalar(select(number)), list(self.steps)
+        found, revisions = connection.scalar(select(number)), list(self.steps)
+        current = self.others.get(found, found) if found else None
         done = revisions.index(current) + 1 if current else 0
         for revision in revisions[done:]:
             self.steps[revision](connection)

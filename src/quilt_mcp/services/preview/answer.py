@@ -143,7 +143,7 @@ class Content(TypedDict):
     Attributes:
         size: the number of bytes as S3 stores them.
         mime_type: from what the file starts with, else from its name.
-        modified: when the object was stored, ISO 8601 in UTC; null if S3 did not say.
+        modified_at: when the object was stored, ISO 8601 in UTC; null if S3 did not say.
         compression: "gzip" if what is shown was compressed; else null.
         text: at most 20,000 characters; null if it is shown in another form, or not.
         first_line: the number of the first line of `text`, from 1; null without a text.
@@ -158,7 +158,7 @@ class Content(TypedDict):
 
     size: int
     mime_type: str
-    modified: str | None
+    modified_at: str | None
     compression: Literal["gzip"] | None
     text: str | None
     first_line: int | None
@@ -388,7 +388,7 @@ def _make(request: Request, mime_type: str, *, is_inflated: bool = False, **part
     content = {
         "size": request.file.size,
         "mime_type": mime_type,
-        "modified": iso(request.file.modified),
+        "modified_at": iso(request.file.modified),
         "compression": "gzip" if is_inflated else None,
         **dict.fromkeys(("text", "first_line", "table", "notebook", "pdf", "image", "not_shown")),
         "written_by": WRITTEN_BY,

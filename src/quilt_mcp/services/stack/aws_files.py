@@ -6,9 +6,8 @@ failure names the file.
 
 import logging
 import os
+from collections.abc import Mapping
 from configparser import Error as ConfigParserError
-from contextlib import suppress
-from typing import Any
 
 import botocore.session
 from botocore.exceptions import BotoCoreError
@@ -63,14 +62,15 @@ def make_unusable(error: Exception) -> ResourceExecutionError:
 
 def describe(error: Exception) -> str:
     """Return what is wrong with which file. The texts of botocore can contain what is in the file."""
-    given: dict[str, Any] = getattr(error, "kwargs", {})
+    given: Mapping[str, object] = getattr(error, "kwargs", {})
     if isinstance(error, OSError) and error.filename:
         return f"{type(error).__name__}: {os.fsdecode(error.filename)}"
     if path := given.get("path"):  # the one that cannot be parsed
         cause, line = given.get("error"), ""
-        with suppress(AttributeError, IndexError, TypeError):
-            number = cause.lineno if hasattr(cause, "lineno") else cause.errors[0][0]  # type: ignore[union-attr]
-            line = f", line {int(number)}" if isinstance(cause, ConfigParserError) else ""
+        if isinstance(cause, ConfigParserError):
+            found = getattr(cause, "errors", None)  # of lines that are no settings
+            number = getattr(cause, "lineno", None) or (found[0][0] if found else None)
+            line = f", line {number}" if isinstance(number, int) else ""
         return f"{type(error).__name__}: {path}{line}"
     option = f" ({given['config_key']})" if "config_key" in given else ""
     used = [os.environ.get(name) or default for name, default in FILES.items()]

@@ -9,7 +9,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from quilt_mcp.commands.clients import ConfigError, Values
-from quilt_mcp.commands.json_text import Member
+from quilt_mcp.commands.json_config import Member
 
 BY_HAND = "it has a form that this command does not change: add the lines that it prints without --write by hand"
 

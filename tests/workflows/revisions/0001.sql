@@ -1,0 +1,9 @@
+CREATE TABLE workflows_schema_version ( version_num VARCHAR(32) NOT NULL, CONSTRAINT workflows_schema_version_pkc PRIMARY KEY (version_num) );
+INSERT INTO workflows_schema_version (version_num) VALUES ('0001');
+CREATE TABLE workflows ( owner TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, description TEXT NOT NULL, metadata TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT, completed_at TEXT, PRIMARY KEY (owner, id) );
+INSERT INTO workflows (owner, id, name, description, metadata, created_at, updated_at, status, started_at, completed_at) VALUES ('local', 'w', 'Title', '', '{}', '2026-11-22T08:00:00Z', '2026-11-22T08:00:00Z', 'created', NULL, NULL);
+CREATE TABLE steps ( position INTEGER NOT NULL, owner TEXT NOT NULL, workflow_id TEXT NOT NULL, id TEXT NOT NULL, description TEXT NOT NULL, step_type TEXT NOT NULL, dependencies TEXT NOT NULL, metadata TEXT NOT NULL, created_at TEXT NOT NULL, status TEXT NOT NULL, started_at TEXT, completed_at TEXT, error_message TEXT, result TEXT, PRIMARY KEY (position), UNIQUE (owner, workflow_id, id), FOREIGN KEY(owner, workflow_id) REFERENCES workflows (owner, id) );
+INSERT INTO steps (position, owner, workflow_id, id, description, step_type, dependencies, metadata, created_at, status, started_at, completed_at, error_message, result) VALUES (1, 'local', 'w', 's', 'Do', 'manual', '[]', '{}', '2026-11-22T08:00:00Z', 'pending', NULL, NULL, NULL, NULL);
+CREATE TABLE log ( position INTEGER NOT NULL, owner TEXT NOT NULL, workflow_id TEXT NOT NULL, step_id TEXT NOT NULL, timestamp TEXT NOT NULL, status_change TEXT NOT NULL, message TEXT, PRIMARY KEY (position), FOREIGN KEY(owner, workflow_id, step_id) REFERENCES steps (owner, workflow_id, id) );
+CREATE INDEX workflows_by_update ON workflows (owner, updated_at DESC, id);
+CREATE INDEX log_of_workflow ON log (owner, workflow_id, position);
