@@ -32,17 +32,6 @@ def read_answers() -> dict[str, Answer]:
     return found
 
 
-async def ask_goldens(method: str, params: Answer) -> Answer:
-    """Answer a call of `get_resource`, as the server does in the admin's world."""
-    assert method == "tools/call"
-    uri = params["arguments"].get("uri", "")
-    body = read_answers().get(uri)
-    if body is None:
-        unknown = read_answers()["errors/bad-input/unknown.json"]
-        body = unknown | {"uri": uri, "message": f"Resource URI '{uri}' not recognized."}
-    return to_result(body)
-
-
 def to_result(body: Answer) -> Answer:
     """Return the result of a tool with this body."""
     sent = {name: value for name, value in body.items() if name != "attachments"}

@@ -96,13 +96,16 @@ class Host:
         offers: Answer | None = None,
         context: Answer | None = None,
         wrap: str = "",
+        scale: float = 1,
+        question: str = "",
     ) -> AsyncIterator[Shown]:
         """Show the result, or the answer of a URI."""
         given: Answer = {
             "args": {"uri": uri} if uri else {},
             "result": result or await self.ask("tools/call", {"name": "show_resource", "arguments": {"uri": uri}}),
         }
-        async with self.opening(width=width, theme=theme, offers=offers, context=context, wrap=wrap, **given) as shown:
+        looks: Answer = {"width": width, "theme": theme, "scale": scale, "question": question}
+        async with self.opening(**looks, offers=offers, context=context, wrap=wrap, **given) as shown:
             await shown.frame.wait_for_selector("#quilt-mcp main > *")
             yield shown
 
@@ -115,6 +118,7 @@ class Host:
         offers: Answer | None = None,
         context: Answer | None = None,
         silent: bool = False,
+        scale: float = 1,
         **given: Any,
     ) -> AsyncIterator[Shown]:
         """Open the page. A silent host answers nothing."""
@@ -128,7 +132,7 @@ class Host:
             "isSilent": silent,
             "context": context or {},
         }
-        page = await self.browser.new_page(viewport={"width": width + 32, "height": 900})
+        page = await self.browser.new_page(viewport={"width": width + 32, "height": 900}, device_scale_factor=scale)
         shown = Shown(page, page.main_frame)
         page.on("console", lambda one: shown.noises.append(one.text) if one.type in {"error", "warning"} else None)
         page.on("pageerror", lambda error: shown.noises.append(str(error)))

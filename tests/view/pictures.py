@@ -5,8 +5,8 @@ from pathlib import Path
 
 from quilt_mcp.server import create_server
 from quilt_mcp.view import make_page
-from tests.view.answers import ask_goldens, read_answers, to_result
 from tests.view.browser import CHROMIUM, Host, open_host
+from tests.view.demo import FILES, LIVER, open_demo
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN = {
@@ -19,9 +19,15 @@ SHOWN = {
     "columns": "athena://databases/acme_clinical/tables/visits",
     "users": "admin://users",
     "epics": "requirements://epics",
-    "error": "errors/bad-input/typo.json",
+    "contents": f"{LIVER}/contents",
+    "changes": f"{LIVER}/changes",
+    "file": FILES["csv"],
+    "history": "athena://query/history",
+    "error": "auth://statsu",
 }
 """One of each shape, by name of the picture."""
+QUESTIONS = {"file": "Show me the samples of the liver package."}
+"""What the person asked, above the picture in README."""
 THEMES = ("light", "dark")
 WIDTHS = (400, 800)
 TALLEST = 1400
@@ -29,7 +35,8 @@ TALLEST = 1400
 
 async def take(host: Host, name: str, theme: str, width: int) -> None:
     """Take one picture."""
-    async with host.showing(to_result(read_answers()[SHOWN[name]]), theme=theme, width=width) as shown:
+    question = QUESTIONS.get(name, "")
+    async with host.showing(uri=SHOWN[name], theme=theme, width=width, question=question) as shown:
         await shown.page.wait_for_timeout(200)  # the frame follows the height of its page
         height = min(TALLEST, await shown.page.evaluate("() => Math.ceil(frame.getBoundingClientRect().bottom) + 16"))
         await shown.page.set_viewport_size({"width": width + 32, "height": height})
@@ -40,7 +47,7 @@ async def take_all() -> None:
     """Take all pictures."""
     html = make_page(create_server().manager.registry.values()).text
     FOLDER.mkdir(exist_ok=True)
-    async with open_host(html, ask_goldens) as host:
+    async with open_demo() as ask, open_host(html, ask) as host:
         for name in SHOWN:
             for theme in THEMES:
                 for width in WIDTHS:

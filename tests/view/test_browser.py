@@ -14,8 +14,9 @@ from axe_playwright_python.async_playwright import Axe  # type: ignore[import-un
 
 from quilt_mcp.server import create_server
 from quilt_mcp.view import make_page
-from tests.view.answers import ask_goldens, read_answers, to_result
-from tests.view.browser import CHROMIUM, ORIGIN, Host, open_host
+from tests.view.answers import read_answers, to_result
+from tests.view.browser import CHROMIUM, ORIGIN, Host, Shown, open_host
+from tests.view.demo import FILES, LIVER, open_demo, read, read_addresses
 from tests.view.pictures import SHOWN as PICTURES
 
 pytestmark = [
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 
 THEMES = ("light", "dark")
-SHOWN = PICTURES | {"refusal": "errors/bad-input/missing-workflow.json"}
+SHOWN = PICTURES | {"refusal": "workflow://workflows/none/status", "trace": "requirements://requirements/REQ-001/trace"}
 """What a person would look at first, of each shape."""
 HOSTILE = [
     "<img src=x onerror=\"parent.postMessage('pwned','*')\">",
@@ -43,17 +44,19 @@ HOSTILE = [
 NONSENSE = ("undefined", "[object", "NaN")
 OPEN_ALL = """() => {
   for (const one of document.querySelectorAll("summary")) one.parentElement.open = true;
-  [...document.querySelectorAll("tbody button[aria-expanded=false]")].slice(0, 12).forEach((one) => one.click());
+  [...document.querySelectorAll("main button[aria-expanded=false]")].slice(0, 12).forEach((one) => one.click());
   return new Promise((done) => setTimeout(done, 20));
 }"""
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def host() -> AsyncIterator[Host]:
     html = make_page(create_server().manager.registry.values()).text
-    names = "Object.assign(globalThis, { main, open, show });"  # which the page keeps to itself
+    kept = "main, open, show, steps: () => trail.length"  # what the page keeps to itself
+    names = f"Object.assign(globalThis, {{ {kept} }});"
     *before, end = html.rpartition("start();")
-    async with open_host(f"{''.join(before)}\n{names}{end}", ask_goldens) as opened:
+    async with open_demo() as ask, open_host(f"{''.join(before)}\n{names}{end}", ask) as opened:
         yield opened
 
 
@@ -73,10 +76,10 @@ WRAPS = {
 
 @pytest.mark.parametrize("wrap", WRAPS)
 async def test_the_page_works_in_a_document_of_the_host(wrap: str, host: Host) -> None:
-    name = "permissions"
-    async with host.showing(to_result(find_answer(name)), width=800) as alone:
+    uri = SHOWN["permissions"]
+    async with host.showing(uri=uri, width=800) as alone:
         expected = await alone.frame.locator("#quilt-mcp main").inner_text()
-    async with host.showing(to_result(find_answer(name)), width=800, wrap=WRAPS[wrap]) as shown:
+    async with host.showing(uri=uri, width=800, wrap=WRAPS[wrap]) as shown:
         page = shown.frame.locator("#quilt-mcp")
         await shown.frame.evaluate("() => new Promise((done) => setTimeout(done, 200))")  # it would grow for ever
         [*_, size] = await shown.messages("ui/notifications/size-changed")
@@ -91,10 +94,6 @@ async def test_the_page_works_in_a_document_of_the_host(wrap: str, host: Host) -
         assert shown.noises == []
 
 
-def find_answer(name: str) -> dict[str, Any]:
-    return read_answers()[SHOWN[name]]
-
-
 DRAW_EACH = """async (bodies) => {
   const found = [], pause = (ms) => new Promise((done) => setTimeout(done, ms));
   for (const body of bodies) {
@@ -102,7 +101,7 @@ DRAW_EACH = """async (bodies) => {
     for (const state of ["closed", "open"]) {
       found.push([document.documentElement.scrollWidth - innerWidth, main.innerText]);
       for (const one of document.querySelectorAll("summary")) one.parentElement.open = true;
-      [...document.querySelectorAll("tbody button[aria-expanded=false]")].slice(0, 12).forEach((one) => one.click());
+      [...document.querySelectorAll("main button[aria-expanded=false]")].slice(0, 12).forEach((one) => one.click());
       if (state === "closed") await pause(1); // details draw when they open
     }
   }
@@ -133,12 +132,50 @@ async def test_every_answer_fits_and_has_no_nonsense(width: int, theme: str, hos
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", SHOWN)
 async def test_the_page_is_accessible(name: str, theme: str, width: int, host: Host) -> None:
-    async with host.showing(to_result(find_answer(name)), width=width, theme=theme) as shown:
+    async with host.showing(uri=SHOWN[name], width=width, theme=theme) as shown:
         await shown.frame.evaluate(OPEN_ALL)
-        options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-        results = await Axe().run(shown.frame, options=options)
-        assert [(one["id"], one["nodes"][0]["html"][:160]) for one in results.response["violations"]] == []
+        assert await violations(shown) == []
         assert shown.noises == []
+
+
+async def violations(shown: Shown) -> list[tuple[str, str]]:
+    """Return the rules of WCAG 2.2 AA that the page breaks, each with an element."""
+    results = await Axe().run(shown.frame, options=RULES)
+    return [(one["id"], one["nodes"][0]["html"][:160]) for one in results.response["violations"]]
+
+
+ADDRESSES = [*read_addresses(), *FILES.values(), LIVER, f"{LIVER}/contents", f"{LIVER}/changes"]
+PARTS = 4
+"""Of all addresses: a part is checked within the time of a test, on a busy machine too."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("theme", "width"), [("light", 320), ("dark", 1200)])
+async def test_every_address_of_the_demo_is_accessible(theme: str, width: int, part: int, host: Host) -> None:
+    wrong = []
+    async with host.showing(uri="config://server", width=width, theme=theme) as shown:
+        for uri in ADDRESSES[part::PARTS]:
+            await shown.frame.evaluate("body => show(body)", await read(host.ask, uri))
+            await shown.frame.evaluate(OPEN_ALL)
+            wrong += [(uri, *one) for one in await violations(shown)]
+            if await shown.overflow() > 0:
+                wrong.append((uri, "overflow", ""))
+        assert shown.noises == []
+    assert wrong == []
+
+
+@pytest.mark.parametrize("width", [320, 400, 600])
+async def test_every_address_of_the_demo_fits_at_twice_the_size(width: int, host: Host) -> None:
+    """A window of 640, 800 or 1,200 pixels at 200 % has half as many for the page."""
+    wrong = []
+    async with host.showing(uri="config://server", width=width, scale=2) as shown:
+        for uri in ADDRESSES:
+            await shown.frame.evaluate("body => show(body)", await read(host.ask, uri))
+            await shown.frame.evaluate(OPEN_ALL)
+            if await shown.overflow() > 0:
+                wrong.append(uri)
+        assert shown.noises == []
+    assert wrong == []
 
 
 def make_hostile() -> list[dict[str, Any]]:
@@ -291,10 +328,12 @@ async def test_a_tree_of_forty_levels_opens_to_its_end(host: Host) -> None:
         node = {"reference_id": f"N-{level}", "title": f"level {level}", "children": [node]}
     body = {"success": True, "uri": "x://y", "resource_name": "Deep", "data": {"nodes": [node]}}
     async with host.showing(to_result(body), width=320) as shown:
-        for level in range(2, 41):
+        for level in range(1, 40):
             # by keyboard: the frame grows with each level, and a click could meet another line
-            await shown.frame.locator("summary", has_text=f"N-{level} ").last.press("Enter")
-        assert await shown.frame.locator("summary", has_text="the deepest").is_visible()
+            opener = shown.frame.get_by_role("button", name=f"Details of N-{level}", exact=True)
+            if await opener.get_attribute("aria-expanded") == "false":
+                await opener.press("Enter")
+        assert await shown.frame.get_by_text("the deepest").is_visible()
         assert await shown.overflow() <= 0
         assert shown.noises == []
 
@@ -304,14 +343,13 @@ async def test_a_person_moves_between_answers_by_mouse_and_keyboard(host: Host) 
         frame = shown.frame
         assert await frame.evaluate("() => document.activeElement === document.body")  # the person may be writing
         await frame.get_by_role("button", name="Next page").click()
-        await shown.wait_for_title("not recognized")
+        await frame.get_by_role("link", name="Back").wait_for()
         asked = (await shown.messages("tools/call"))[-1]
         assert asked["arguments"]["uri"].startswith("requirements://requirements?cursor=")
         assert await frame.evaluate("() => document.activeElement.localName") == "h1"
-        await frame.get_by_role("button", name="Ask in chat").first.click()
-        assert (await shown.messages("ui/message"))[-1]["content"][0]["type"] == "text"
         await frame.get_by_role("link", name="Back").click()
-        await shown.wait_for_title("Requirements")
+        await frame.get_by_role("link", name="Back").wait_for(state="detached")
+        assert await shown.title() == "All Requirements"
         await frame.locator("th button").first.focus()
         await shown.page.keyboard.press("Enter")
         assert await frame.locator("th").first.get_attribute("aria-sort") == "ascending"
@@ -365,17 +403,17 @@ async def test_a_keyboard_is_enough(host: Host) -> None:
         await shown.frame.wait_for_function("() => /Copied|Selected/.test(document.body.textContent)")
         await reach("Next page")
         await keyboard.press("Enter")
-        await shown.wait_for_title("not recognized")
-        await reach("Ask in chat")
-        await keyboard.press("Enter")
-        assert len(await shown.messages("ui/message")) == 1
+        await shown.frame.get_by_role("link", name="Back").wait_for()
         await shown.frame.focus("h1")
         await keyboard.press("Shift+Tab")  # full screen
         await keyboard.press("Shift+Tab")  # ask about this
+        await keyboard.press("Enter")
+        assert len(await shown.messages("ui/message")) == 1
         await keyboard.press("Shift+Tab")  # all resources
         await keyboard.press("Shift+Tab")  # back
         await keyboard.press("Enter")
-        await shown.wait_for_title("All Requirements")
+        await shown.frame.get_by_role("link", name="Back").wait_for(state="detached")
+        assert "Next page" in await shown.frame.evaluate("() => document.activeElement.textContent")
         assert shown.noises == []
 
 
@@ -404,6 +442,129 @@ async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
             )
             assert leads <= titles
             assert {one.partition(":")[0] for one in titles} == {one.partition(":")[0] for one in leads}
+
+
+def make_link_names(value: Any) -> list[str]:
+    """Return the URIs of the rows of an answer."""
+    if isinstance(value, dict):
+        own = [one for key, one in value.items() if key == "uri" and isinstance(one, str)]
+        return own + [one for inner in value.values() for one in make_link_names(inner)]
+    return [one for inner in value for one in make_link_names(inner)] if isinstance(value, list) else []
+
+
+FIND_LINKS = """async () => {
+  const openers = "main button[aria-expanded=false], main details:not([open]) > summary, main .row > button";
+  for (let round = 0; round < 4; round += 1) { // lists of ten rows, and what is in a row
+    const found = [...document.querySelectorAll(openers)];
+    found.filter((one) => /^$|more|fields|about/i.test(one.textContent)).forEach((one) => one.click());
+    await new Promise((done) => setTimeout(done, 20));
+  }
+  return [...document.querySelectorAll("main a")].map((one) => one.title);
+}"""
+
+
+async def test_each_row_with_an_address_is_a_link(host: Host) -> None:
+    missing = []
+    async with host.showing(uri="config://server") as shown:
+        for uri in read_addresses():
+            body = await read(host.ask, uri)
+            if not uri or "{" in json.dumps(make_link_names(body["data"])):
+                continue
+            await shown.frame.evaluate("body => show(body)", body)
+            found = set(await shown.frame.evaluate(FIND_LINKS))
+            missing += [(uri, one) for one in make_link_names(body["data"]) if one not in found | {uri}]
+        assert shown.noises == []
+    assert missing == []
+
+
+WALKS = [
+    [
+        "quilt://buckets",
+        "Analysis results",
+        "Packages",
+        "rnaseq/liver",
+        "Revisions",
+        "478afd82…",
+        "Contents",
+        "code",
+        "normalize.R",
+    ],
+    [
+        "requirements://requirements/REQ-001",
+        "Relationships",
+        "Copy at least 500 GB an hour from each instrument",
+        "Trace",
+    ],
+    [
+        "requirements://epics",
+        "Intake of sequencing runs",
+        "User stories",
+        "Copy a finished run to the catalog",
+        "Requirements",
+    ],
+    ["athena://databases", "acme_clinical", "visits"],
+]
+"""Clicks from an address."""
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk[0].partition(":")[0] + walk[0][-5:])
+async def test_a_person_browses_by_clicks_and_goes_back(walk: list[str], host: Host) -> None:
+    uri, *clicks = walk
+    async with host.showing(uri=uri) as shown:
+        main, trail = shown.frame.locator("main"), shown.frame.get_by_role("navigation", name="Trail")
+        pages = [await main.inner_text()]
+        for number, name in enumerate(clicks, 1):
+            await main.get_by_role("link", name=name, exact=True).first.click()
+            await shown.frame.wait_for_function("many => steps() === many", arg=number)
+            assert await shown.said() == ""
+            pages.append(await main.inner_text())
+        assert "What to do next" not in pages[-1]
+        assert len(set(pages)) == len(pages)
+        assert await trail.get_by_role("link").count() <= 6
+        for page in reversed(pages[:-1]):
+            await shown.page.keyboard.press("Alt+ArrowLeft")
+            assert await main.inner_text() == page
+        assert await trail.get_by_role("link", name="Back").count() == 0
+        assert len(await shown.messages("tools/call")) == len(clicks)  # what was read is not read again
+        assert shown.noises == []
+
+
+async def test_the_trail_leads_back_to_a_page_as_it_was_left(host: Host) -> None:
+    async with host.showing(uri="quilt://buckets/acme-analysis-results/packages") as shown:
+        frame, keyboard = shown.frame, shown.page.keyboard
+        await frame.get_by_role("button", name="Details of rnaseq/atlas").click()
+        await frame.get_by_role("link", name="rnaseq/liver").focus()
+        await keyboard.press("ArrowUp")
+        assert await frame.evaluate("() => document.activeElement.textContent") == "rnaseq/atlas"
+        await keyboard.press("ArrowDown")
+        await keyboard.press("Enter")
+        await shown.wait_for_title("rnaseq/liver")
+        await frame.get_by_role("link", name="Contents").click()
+        await shown.wait_for_title("Contents")
+        await frame.get_by_role("link", name="README.md").click()
+        await shown.wait_for_title("README.md")
+        trail = frame.get_by_role("navigation", name="Trail")
+        steps = ["\u2039 Back · All resources", "Packages", "rnaseq/liver", "Contents", "README.md"]
+        assert await trail.inner_text() == " \u203a ".join(steps)
+        await trail.get_by_role("link", name="Packages").click()
+        await shown.wait_for_title("Packages")
+        assert (
+            await frame.get_by_role("button", name="Details of rnaseq/atlas").get_attribute("aria-expanded") == "true"
+        )
+        assert await frame.evaluate("() => document.activeElement.textContent") == "rnaseq/liver"
+        assert await trail.inner_text() == "All resources \u203a Packages"
+
+
+async def test_a_folder_opens_in_its_place(host: Host) -> None:
+    async with host.showing(uri=f"{LIVER}/contents") as shown:
+        await shown.frame.get_by_role("button", name="Details of code").click()
+        inside = shown.frame.locator("td.detail").get_by_role("link", name="normalize.R")
+        await inside.wait_for()
+        widths = "() => [...document.querySelectorAll('.size i')].map((one) => one.getBoundingClientRect().width)"
+        assert max(await shown.frame.evaluate(widths)) > 10 * min(await shown.frame.evaluate(widths)) > 0
+        await inside.click()
+        await shown.wait_for_title("code/normalize.R")
+        assert shown.noises == []
     async with host.showing(uri="permissions://discover") as shown:
         await shown.frame.get_by_role("link", name="acme-analysis-results").first.click()
         await shown.wait_for_title("Bucket Access")
@@ -413,7 +574,7 @@ async def test_json_and_csv_can_be_copied_and_saved(host: Host) -> None:
     async with host.showing(uri="admin://users") as shown:
         await shown.frame.locator("summary", has_text="JSON").click()
         text = await shown.frame.locator("details", has_text="Copy JSON").locator("pre").inner_text()
-        assert json.loads(text) == read_answers()["admin://users"]["data"]
+        assert json.loads(text) == (await read(host.ask, "admin://users"))["data"]
         await shown.frame.get_by_role("button", name="Copy JSON").click()
         await shown.frame.wait_for_function(
             "() => /Copied|Selected/.test(document.querySelector('[role=status]').textContent)"

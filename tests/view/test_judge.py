@@ -3,24 +3,21 @@
 npm fetches the host once into pytest's cache. Without npm or a network, these tests are skipped; in CI they fail.
 """
 
-import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from fastmcp import Client
-from mcp.client.extension import advertise
 
 pytest.importorskip("playwright", reason="the extra `view` is not installed")
 
-from quilt_mcp.core.introduction import APPS
 from quilt_mcp.server import create_server
-from quilt_mcp.view import META, MIME_TYPE, make_page
-from tests.view.answers import Answer, ask_goldens, read_answers
+from quilt_mcp.view import META, make_page
+from tests.view.answers import Answer
 from tests.view.browser import CHROMIUM, Host, Shown, open_host
+from tests.view.demo import APP_CLIENT, open_demo, read
+from tests.view.npm_packages import install_packages
 
 pytestmark = [
     pytest.mark.view,
@@ -28,38 +25,19 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-PACKAGES = Path(__file__).with_name("package.json")
-NPM = shutil.which("npm")
 PROTOCOL = "2026-01-26"
-APP_CLIENT = [advertise(APPS, {"mimeTypes": [MIME_TYPE]})]
 
 
 @pytest.fixture(scope="module")
 def modules(request: pytest.FixtureRequest) -> Path:
     """Return the folder with the official host."""
-    folder = Path(request.config.cache.mkdir("view-judge"))
-    wanted, found = PACKAGES.read_text("utf-8"), folder / "package.json"
-    if found.is_file() and found.read_text("utf-8") == wanted:
-        return folder
-    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
-    if NPM is None:
-        give_up("npm is not installed")
-    shutil.rmtree(folder / "node_modules", ignore_errors=True)
-    (folder / "new").mkdir(exist_ok=True)
-    (folder / "new" / "package.json").write_text(wanted, "utf-8")
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--fetch-retries=0"]
-    done = subprocess.run([NPM, "install", *options], cwd=folder / "new", capture_output=True, text=True, check=False)
-    if done.returncode:
-        give_up(f"npm cannot install the official host: {done.stderr.strip()[:200]}")
-    (folder / "new" / "node_modules").rename(folder / "node_modules")
-    (folder / "new" / "package.json").rename(found)  # last: a half of an installation is not used
-    return folder
+    return install_packages(Path(request.config.cache.mkdir("view-judge")))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def judge(modules: Path) -> AsyncIterator[Host]:
     html = make_page(create_server().manager.registry.values()).text
-    async with open_host(html, ask_goldens, modules) as opened:
+    async with open_demo() as ask, open_host(html, ask, modules) as opened:
         yield opened
 
 
@@ -93,10 +71,11 @@ async def test_all_that_a_person_can_ask_for_is_valid(judge: Host) -> None:
     async with judge.showing(uri="requirements://requirements") as shown:
         frame = shown.frame
         await frame.get_by_role("button", name="Next page").click()
-        await shown.wait_for_title("not recognized")
-        await frame.get_by_role("button", name="Ask in chat").first.click()
         await frame.get_by_role("link", name="Back").click()
-        await shown.wait_for_title("Requirements")
+        await frame.get_by_role("link", name="Back").wait_for(state="detached")
+        await shown.show(await read(judge.ask, "auth://statsu"))
+        await frame.get_by_role("button", name="Ask in chat").first.click()
+        await shown.show(await read(judge.ask, "requirements://requirements"))
         await frame.get_by_role("button", name="Ask about this").click()
         await frame.locator("summary", has_text="JSON").click()
         await frame.get_by_role("button", name="Download JSON").click()
@@ -104,7 +83,7 @@ async def test_all_that_a_person_can_ask_for_is_valid(judge: Host) -> None:
         await frame.get_by_role("button", name="Download CSV").click()
         await frame.get_by_role("button", name="Full screen").click()
         await frame.get_by_role("button", name="Smaller").wait_for()
-        await shown.show(read_answers()["auth://status"])
+        await shown.show(await read(judge.ask, "auth://status"))
         await frame.get_by_role("link", name="https://").first.click()
         await shown.page.wait_for_function("() => log.some((one) => one.method === 'ui/open-link')")
         assert set(await methods(shown)) == {
@@ -137,7 +116,7 @@ async def test_the_page_answers_and_follows_the_host(judge: Host) -> None:
         await shown.frame.wait_for_function(
             "() => document.querySelector('[role=status]').textContent.includes('cancelled')"
         )
-        await shown.show(read_answers()["auth://status"])
+        await shown.show(await read(judge.ask, "auth://status"))
         assert await shown.title() == "Auth Status"
         assert await shown.page.evaluate("() => bridge.teardownResource({})") == {}
         assert await refusals(shown) == []
@@ -145,8 +124,9 @@ async def test_the_page_answers_and_follows_the_host(judge: Host) -> None:
 
 
 async def test_a_host_that_offers_nothing_is_asked_for_nothing(judge: Host) -> None:
-    bodies = [read_answers()[uri] for uri in ("auth://status", "requirements://requirements", "")]
-    bodies += [body for name, body in read_answers().items() if name == "errors/bad-input/typo.json"]
+    bodies = [
+        await read(judge.ask, uri) for uri in ("auth://status", "requirements://requirements", "", "auth://statsu")
+    ]
     async with judge.showing(uri="auth://status", offers={}, context={"availableDisplayModes": []}) as shown:
         for body in bodies:
             await shown.show(body)
@@ -168,7 +148,7 @@ async def test_the_page_says_what_went_wrong(judge: Host) -> None:
         assert await shown.title() == "All Requirements"
         await shown.page.evaluate("() => { failing = null; }")
         await shown.frame.get_by_role("button", name="Next page").click()
-        await shown.wait_for_title("not recognized")
+        await shown.frame.get_by_role("link", name="Back").wait_for()
 
 
 async def test_the_link_and_the_page_are_as_the_host_expects(judge: Host) -> None:

@@ -154,8 +154,8 @@ async def test_an_error_offers_what_to_do_next(chat: Chat) -> None:
         await shown.frame.get_by_role("button", name="Ask in chat: Did you mean auth://status").click()
         assert "auth://status" in (await shown.messages("ui/message"))[-1]["content"][0]["text"]
         await shown.frame.locator("summary", has_text="Valid URIs").click()
-        await shown.frame.locator("li a").first.wait_for()
-        assert await shown.frame.locator("li a").count() > 50
+        await shown.frame.locator("details a").first.wait_for()
+        assert await shown.frame.locator("details a").count() > 50
         await shown.frame.get_by_role("link", name="auth://status", exact=True).first.click()
         await shown.wait_for_title("Auth Status")
         await shown.frame.get_by_role("link", name="Back").click()

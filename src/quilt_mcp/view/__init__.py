@@ -1,6 +1,6 @@
 """The view of answers for a person: the tool `show_resource`, and the page that hosts of MCP Apps show for it.
 
-The page is one file, page.html, with the templates of the server written into it. Its address has a hash of its
+The page is one file, page.html, with the addresses of the server written into it. Its address has a hash of its
 content: hosts may keep it for as long as they like, and a new version is a new resource.
 """
 
@@ -34,7 +34,7 @@ MIME_TYPE = "text/html;profile=mcp-app"
 TTL_SECONDS = 86_400
 META = {"ui": {"prefersBorder": True, "permissions": {"clipboardWrite": {}}}}
 """For the host. Without `csp`, the page can reach nothing but the host."""
-PLACEHOLDER = "[/*templates*/]"
+PLACEHOLDER = "[/*addresses*/]"
 
 
 @cache
@@ -43,9 +43,9 @@ def read_page() -> str:
 
 
 def make_page(definitions: Iterable[ResourceDefinition]) -> Document:
-    """Return the page. The templates make a row of an answer into a link to the resource about it."""
-    templates = sorted(one["uri"] for one in definitions if one["is_template"])
-    text = read_page().replace(PLACEHOLDER, json.dumps(templates).replace("<", "\\u003c"), 1)
+    """Return the page. It names what the server has about a thing, and says what an empty list would hold."""
+    addresses = sorted([one["uri"], one["description"]] for one in definitions)
+    text = read_page().replace(PLACEHOLDER, json.dumps(addresses).replace("<", "\\u003c"), 1)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return Document(
         uri=f"ui://quilt-mcp/view/{digest}",
