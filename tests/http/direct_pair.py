@@ -114,6 +114,10 @@ class Answer:
     body: str = ""
 
 
+METRICS = "metrics"
+"""The token for the metrics."""
+
+
 @dataclass
 class Twin:
     """One of the servers, which notes the reads, the lines of the log, and those of the audit log of its requests."""
@@ -160,7 +164,7 @@ class Twin:
 
     async def count_messages(self) -> Mapping[str, int]:
         """Return how many messages each path has answered, as /metrics shows it."""
-        shown = (await self.ask(Sent({}, [], method="GET", path="/metrics"))).body
+        shown = (await self.ask(Sent({}, [], method="GET", path="/metrics"), METRICS)).body
         counts = re.findall(r'messages_total{path="(\w+)"} ([\d.]+)', shown)
         return {path: int(float(number)) for path, number in counts}
 
@@ -242,6 +246,7 @@ def create_twin(directory: Path, *, is_direct: bool, has_sign_in: bool = False, 
     given: dict[str, Any] = {"data_dir": directory}
     if has_sign_in:
         given |= {"static_tokens": SecretStr(json.dumps(TOKENS)), "required_scopes": ("read",)}
+        given |= {"metrics_token": SecretStr(METRICS)}
         given |= {"rate_limit": RATE_LIMIT, "audit_log": str(directory / f"audit-{is_direct}.jsonl")}
     settings = Settings(**given | options)
     itself = [toy("info://self", _answer_with({}))]

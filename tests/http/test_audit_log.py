@@ -36,6 +36,7 @@ PARENT = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
 
 ANN_READS = {"subject": "ann@example.com", "issuer": "https://id.example.com", "client": "cli"}
 POSTED = {"transport": "http", "address": "127.0.0.1", "http_method": "POST", "path": "/mcp"}
+BEN = {"subject": "ben", "issuer": None, "client": "cli"}
 NOBODY = {"subject": None, "issuer": None, "client": None}
 
 
@@ -128,7 +129,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("a long body", posted(b" " * 20_000), ANN_READS | bad("HTTP 413", 413, "limit", method="resources/read")),
     ("no token", with_headers(READ, Authorization=""), NOBODY | refused(401, method="resources/read")),
     ("a wrong token", with_headers(READ, Authorization=f"Bearer {CANARY}"), NOBODY | refused(401)),
-    ("no scope", with_headers(READ, Authorization=f"Bearer narrow-{CANARY}"), NOBODY | refused(401)),
+    ("no scope", with_headers(READ, Authorization=f"Bearer narrow-{CANARY}"), BEN | refused(403)),
     ("a foreign origin", with_headers(READ, Origin=f"https://{CANARY}.example.com"), refused(403)),
     ("a foreign host", with_headers(READ, Host=f"{CANARY}.example.com"), refused(421)),
     ("an unknown path", get(f"/{CANARY}?x={CANARY}"), bad("HTTP 404", 404, http_method="GET", path=None)),

@@ -9,7 +9,7 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -501,21 +501,24 @@ ROUNDS = 5
 async def test_refreshes_at_once_in_two_processes_end_no_session(place: str, provider: Provider, home: Path) -> None:
     """The provider ends a sign-in whose refresh token is used twice."""
     provider.rotates = itertools.count()
-    with ExitStack() as stack:
-        stores: dict[str, Any] = {}
+    async with AsyncExitStack() as stack:
+        given: list[dict[str, Any]] = [{}, {}]
         if place == "Valkey":
-            url = stack.enter_context(valkey_server()).url
-            stores = {"shared_store": lambda secret: SharedSignIns(url, secret)}
-        async with shop(provider.settings(), **stores) as (one, _), shop(provider.settings(), **stores) as (other, _):
-            signed_in = await sign_in(one)
-            for _ in range(ROUNDS):
-                answers = await asyncio.gather(*(refresh(client, signed_in) for client in (one, other) * 2))
-                assert [answer.status_code for answer in answers] == [HTTPStatus.OK] * 4
-                assert len({answer.json()["refresh_token"] for answer in answers}) == 1
-                again = await refresh(other, signed_in)  # the first answer was lost
-                assert again.json() == answers[0].json()
-                signed_in |= again.json()
-                assert await read(one, signed_in["access_token"]) == HTTPStatus.OK
+            valkey = stack.enter_context(valkey_server())
+            for more in given:
+                store = SharedSignIns(valkey.url, SECRET)
+                stack.push_async_callback(store.close)
+                more["shared_store"] = shares(store)
+        one, other = [(await stack.enter_async_context(shop(provider.settings(), **more)))[0] for more in given]
+        signed_in = await sign_in(one)
+        for _ in range(ROUNDS):
+            answers = await asyncio.gather(*(refresh(client, signed_in) for client in (one, other) * 2))
+            assert [answer.status_code for answer in answers] == [HTTPStatus.OK] * 4
+            assert len({answer.json()["refresh_token"] for answer in answers}) == 1
+            again = await refresh(other, signed_in)  # the first answer was lost
+            assert again.json() == answers[0].json()
+            signed_in |= again.json()
+            assert await read(one, signed_in["access_token"]) == HTTPStatus.OK
     assert not provider.is_revoked
 
 

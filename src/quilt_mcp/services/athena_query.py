@@ -64,7 +64,7 @@ SQL = Annotated[str, Field(description="One SELECT, SHOW, DESCRIBE or EXPLAIN.")
 _Name = str | SkipJsonSchema[None]
 DatabaseName = Annotated[_Name, Field(description="For tables without one; the bucket for tabulator's.")]
 WorkgroupName = Annotated[_Name, Field(description="Default: as athena://workgroups recommends.")]
-CatalogName = Annotated[_Name, Field(description="Default: by the tables.")]
+CatalogName = Annotated[_Name, Field(description="Default: by tables.")]
 
 
 class QueryAnswer(QueryResultsAnswer):
