@@ -141,11 +141,19 @@ def test_records_of_libraries_show_where_they_come_from(start: Start) -> None:
     logger.info("nothing below a warning")
     logging.getLogger("botocore.auth").debug("nothing below a warning")
     logger.warning("a constant message")
+    logger.warning(
+        "a message of %s that is so long that its author has written it in two pieces, one below the other, as "
+        "libraries do, with %d values",
+        SECRET,
+        2,
+    )
     logger.warning("dropped %r after %d attempts: %s", SECRET, 3, ValueError(SECRET))
     logger.warning(f"dropped {SECRET}")  # noqa: G004 - as libraries do
     logger.warning("%s", SECRET)
-    constant, masked, hidden, empty = (line.partition(" WARNING ")[2] for line in read().splitlines())
+    constant, joined, masked, hidden, empty = (line.partition(" WARNING ")[2] for line in read().splitlines())
     assert constant == "mcp.server: a constant message"
+    assert joined.startswith("mcp.server: a message of … that is so long")
+    assert joined.endswith("one below the other, as libraries do, with 2 values")
     assert masked == "mcp.server: dropped … after 3 attempts: ValueError"
     assert re.fullmatch(r"mcp\.server: \(text not logged\) test_logs\.py:\d+ test_records_of_\w+", hidden)
     assert "(text not logged)" in empty

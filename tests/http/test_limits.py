@@ -92,6 +92,16 @@ async def test_a_body_over_the_limit_gets_413() -> None:
             assert answer.status_code == status
 
 
+async def test_two_lengths_of_a_body_end_the_connection() -> None:
+    async with shop() as (client, _):
+        for length, is_last in ((b"", False), (b"Content-Length: 3\r\n", True)):
+            async with connected(client.base_url) as (reader, writer):
+                writer.write(HEAD + FIELDS + length + CHUNKED + b"%x\r\n" % len(BODY) + BODY + b"\r\n0\r\n\r\n")
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                assert head.startswith(b"http/1.1 200 ")
+                assert (b"connection: close" in head) == is_last
+
+
 @pytest.mark.parametrize("sign_in", [TOKENS, None], ids=["refused", "read"])
 async def test_endless_heads_and_trailers_close_the_connection(sign_in: str | None, caplog: Captured) -> None:
     """A parser that passes trailers on as headers keeps 60 MB of them in 1.3 GB of memory."""

@@ -33,7 +33,6 @@ from starlette.responses import Response
 
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.http import sign_ins
 from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
@@ -46,7 +45,7 @@ from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_header
 from tests.support.settings import Settings
 from tests.support.toys import QUICK
 from tests.support.valkey_server import valkey_server
-from tests.support.waiting import SECONDS, until
+from tests.support.waiting import SECONDS, until, until_awaited
 
 SECRET = "zq-secret"
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
@@ -522,17 +521,21 @@ async def test_refreshes_at_once_in_two_processes_end_no_session(place: str, pro
     assert not provider.is_revoked
 
 
-async def test_a_repeated_refresh_is_for_its_client_and_for_a_moment(
-    provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sign_ins, "REPEAT_SECONDS", 0.5)
-    async with shop(provider.settings()) as (client, _):
+async def test_a_repeated_refresh_is_for_its_client_and_for_a_moment(provider: Provider) -> None:
+    def choose(secret: str) -> SignInStore:
+        return LocalSignIns("short", secret, repeat_seconds=1)  # it is only waited for
+
+    async with shop(provider.settings(), shared_store=choose) as (client, _):
         signed_in = await sign_in(client)
         assert (await refresh(client, signed_in)).status_code == HTTPStatus.OK
         stranger = await refresh(client, signed_in | {"client_id": await client_id(client)})
         assert (stranger.status_code, stranger.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_grant")
-        await asyncio.sleep(0.6)
-        assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
+
+        async def is_forgotten() -> bool:
+            answer: dict[str, str] = (await refresh(client, signed_in)).json()
+            return answer.get("error") == "invalid_grant"
+
+        await until_awaited(is_forgotten)
 
 
 async def test_a_code_is_exchanged_once_in_all_processes(provider: Provider) -> None:

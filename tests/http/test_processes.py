@@ -204,7 +204,9 @@ async def test_a_request_that_is_cancelled_gets_503() -> None:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    task = asyncio.create_task(FinishRequests(wait, c_bool(1), "/")({"type": "http", "path": ""}, receive, send))
+    task = asyncio.create_task(
+        FinishRequests(wait, c_bool(1), "/")({"type": "http", "path": "", "headers": []}, receive, send)
+    )
     await asyncio.sleep(0)
     task.cancel()
     await task

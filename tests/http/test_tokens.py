@@ -25,6 +25,7 @@ from quilt_mcp.http.tokens import PublishedKeys, StrictJWTVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import READ_QUICK, shop, started, statuses, with_headers
 from tests.support.examples import count_examples
+from tests.support.waiting import until_awaited
 
 PAIR = RSAKeyPair.generate()
 PRIVATE = RSAKey.import_key(PAIR.private_key.get_secret_value())
@@ -57,6 +58,7 @@ def bearer(*parts: bytes) -> dict[str, str]:
 
 
 REFUSED = {
+    "crit is empty": sign(claims(), crit=[]),
     "no exp": sign(claims(exp=None)),
     "expired": sign(claims(exp=time.time() - HOUR)),
     "exp is infinite": sign(json.dumps(claims(exp=math.inf)).encode()),
@@ -208,6 +210,40 @@ async def test_a_token_with_a_new_key_just_after_one_with_no_key_is_not_refused_
             bearer(b'{"alg":"RS256"}', b"{}"),
         ]
         assert await statuses(client, READ_QUICK, *sent) == [401, 503, 200, 401]
+
+
+async def test_tokens_of_a_retired_key_get_401_also_beside_others_with_unknown_keys(issuer: Issuer) -> None:
+    verifier = issuer.create_verifier(refresh_seconds=0.3)  # it is only waited for
+    async with shop(auth=verifier) as (client, _):
+        noise, retired = sign(claims(), kid="noise"), sign(claims(), kid="retired")
+        expired = sign(claims(exp=time.time() - HOUR), kid="retired")
+        assert (await statuses(client, READ_QUICK, noise, expired))[1] == HTTPStatus.UNAUTHORIZED
+
+        async def is_known_to_be_retired() -> bool:
+            others = [sign(claims(), kid=f"noise {number}") for number in range(5)]
+            return (await statuses(client, READ_QUICK, *others, retired))[-1] == HTTPStatus.UNAUTHORIZED
+
+        await until_awaited(is_known_to_be_retired)
+        assert set(await statuses(client, READ_QUICK, *[retired, noise] * 5)) == {HTTPStatus.UNAUTHORIZED}
+
+
+async def test_each_reason_for_a_refusal_is_logged_once(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "quilt_mcp.http.tokens")
+    verifier = issuer.create_verifier(refresh_seconds=HOUR)
+    tokens = {
+        "is for another audience (aud), perhaps one with another slash at its end": sign(claims(aud=f"{AUDIENCE}/")),
+        "names another issuer (iss)": sign(claims(iss="zq")),
+        "has expired (exp)": sign(claims(exp=1)),
+        "has another algorithm than QUILT_MCP_JWT_ALGORITHM": bearer(b'{"alg":"HS256"}', b"{}", b""),
+        "is not a JWT": {"Authorization": "Bearer zq"},
+        "has a signature or a key (kid) that": sign(claims(), kid="zq"),
+    }
+    for reason, header in tokens.items():
+        for _ in range(2):
+            assert await verifier.verify_token(header["Authorization"].removeprefix("Bearer ")) is None
+        said = [one.getMessage() for one in caplog.records if one.name == "quilt_mcp.http.tokens"]
+        assert [reason in one for one in said] == [True]
+        caplog.clear()
 
 
 async def test_a_failure_is_not_repeated_and_keys_older_than_a_day_are_not_used(issuer: Issuer) -> None:

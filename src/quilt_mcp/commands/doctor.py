@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
@@ -136,6 +137,8 @@ def _mask(value: object) -> str | None:
 CHECK_SECONDS = 120
 """How long the checks of one domain may take. Each read has its own deadline."""
 OWN_COMMAND = re.compile("`(quilt-mcp [^`]+)`")
+OPTIONAL = {"clock", "scopes"}
+"""Checks that a provider need not make possible."""
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
 AllSettings = Annotated[
@@ -146,11 +149,27 @@ AllSettings = Annotated[
 ]
 
 
-def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSettings = False) -> int:
+SignIn = Annotated[
+    bool,
+    Parameter(
+        name="--sign-in",
+        negative="",
+        show_default=False,
+        help="Check the sign-in over HTTP instead: the settings against the OpenID provider, and one sign-in in the "
+        "browser through the running server.",
+    ),
+]
+
+
+def doctor(
+    *, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSettings = False, sign_in: SignIn = False
+) -> int:
     """Check the configuration, the sign-in and the network, and print the settings that are set. Secrets are masked.
 
     The last line is the one command to run next. The exit status is 0 if no check fails.
     """
+    if sign_in:
+        return _check_sign_in(as_json=as_json)
     found, effective = describe_installation(), list[EffectiveSetting]()
     if all(check["state"] != "failed" for check in found):  # else no server can start
         with explaining():
@@ -168,6 +187,27 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSetti
         if shown:
             show(title, _list_settings(shown), "")
         show("No problems found." if ok else "Some checks failed.", f"Next: {find_next(found)}")
+    return 0 if ok else 1
+
+
+def _check_sign_in(*, as_json: bool) -> int:
+    with explaining():
+        settings = read_own_settings()
+    checks = import_module("quilt_mcp.http.provider_checks")  # it imports authlib
+
+    async def check() -> list[Check]:
+        found: list[Check] = await checks.check_provider(settings)
+        if all(one["state"] not in {"failed", "skipped"} or one["name"] in OPTIONAL for one in found):
+            found.append(await checks.sign_in_once(settings))
+        return found
+
+    with waiting("Checking"):
+        found = asyncio.run(check())
+    ok = all(one["state"] != "failed" for one in found)
+    if as_json:
+        show_json({"ok": ok, "checks": found})
+    else:
+        show(_list_checks(found))
     return 0 if ok else 1
 
 

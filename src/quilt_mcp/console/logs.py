@@ -5,6 +5,7 @@ tokens, URIs and excerpts of bodies, in messages and in the texts of exceptions.
 from, the constant parts of its message, and the traceback.
 """
 
+import ast
 import json
 import linecache
 import logging
@@ -15,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import lru_cache
 from pathlib import PurePath
 from queue import Full
 from typing import Literal, TypeGuard
@@ -25,6 +27,7 @@ HIDDEN = "(text not logged)"
 MASK = "…"
 MAX_FRAMES = 30
 MAX_EXCEPTIONS = 30
+MAX_SOURCES = 100
 LETTERS = re.compile(r"[A-Za-z]{3}")
 WARNING = re.compile(r"(?P<file>[^\n]{1,999}?):(?P<line>\d+): (?P<category>\w+): ", re.ASCII)
 """How `warnings.formatwarning` starts a text."""
@@ -72,9 +75,7 @@ def _find_constant_text(record: logging.LogRecord) -> str | None:
     template = record.msg
     if not isinstance(template, str) or not LETTERS.search(re.sub(r"%\S", "", template)):
         return None
-    source = "".join(linecache.getlines(record.pathname))
-    literal = repr(template)[1:-1]
-    if f'"{literal}"' not in source and f"'{literal}'" not in source:
+    if template not in _read_constants(record.pathname):
         return None
     if not record.args:
         return template
@@ -82,6 +83,17 @@ def _find_constant_text(record: logging.LogRecord) -> str | None:
         return template.replace("%r", "%s") % tuple(map(_mask_value, record.args))
     except (TypeError, ValueError):  # such as values by name, of which none is shown
         return template
+
+
+@lru_cache(MAX_SOURCES)
+def _read_constants(path: str) -> frozenset[str]:
+    """Return the texts in the source of a module. Python joins those that are written side by side."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return frozenset(value for value in constants if isinstance(value, str))
 
 
 def _mask_value(value: object) -> object:

@@ -90,6 +90,7 @@ SIGN_IN_RATES = {
 The first four store something or ask the provider. With the last two, a client whose id is a URL makes the server read
 that address.
 """
+LENGTHS = {b"content-length", b"transfer-encoding"}
 QUERY_BYTES = 8192
 """The maximum length of a query. The server stores the parameters of a sign-in, such as `state`."""
 
@@ -232,7 +233,8 @@ class ReportSignInFailure(Layer):
 class FinishRequests(Layer):
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
-    A request that is cancelled because it takes too long gets 503.
+    A connection also ends after a request with two statements of the length of its body (RFC 9112, 6.1). A request that
+    is cancelled because it takes too long gets 503.
     """
 
     leaving: Flag
@@ -242,11 +244,12 @@ class FinishRequests(Layer):
         if scope["path"] == f"{self.path}/":  # Starlette's redirect lacks the path of QUILT_MCP_PUBLIC_URL
             scope["path"] = self.path
         is_started = False
+        is_last = {name for name, _ in scope["headers"]} >= LENGTHS
 
         async def send_closing(message: Message) -> None:
             nonlocal is_started
             is_started = True
-            await (_closing(send) if self.leaving.value else send)(message)
+            await (_closing(send) if is_last or self.leaving.value else send)(message)
 
         try:
             await self.app(scope, receive, send_closing)

@@ -22,6 +22,7 @@ from fastmcp.server.auth import OIDCProxy, TokenVerifier
 from fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client, OAuthError
 from fastmcp.server.auth.oidc_proxy import OIDCConfiguration
 from mcp.server.auth.provider import (
+    AccessToken,
     AuthorizationCode,
     AuthorizationParams,
     AuthorizeError,
@@ -34,8 +35,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
+from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
-from quilt_mcp.http.sign_ins import Answer, SignInStore
+from quilt_mcp.http.sign_ins import SignInStore
 from quilt_mcp.http.tokens import ANSWER_BYTES, AnyVerifier, IntrospectionVerifier, StrictJWTVerifier
 
 logger = logging.getLogger(__name__)
@@ -70,7 +72,7 @@ class OpenIDProxy(OIDCProxy):
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
         self._verified = verified
-        self._renewals: dict[str, asyncio.Task[Answer]] = {}
+        self._renewals: dict[str, asyncio.Task[JSONObject]] = {}
         required = options["required_scopes"]
         super().__init__(
             client_id=client_id,
@@ -186,7 +188,7 @@ class OpenIDProxy(OIDCProxy):
     ) -> OAuthToken:
         """Renew a sign-in. Requests with the same token get the same answer for a minute, in all processes."""
 
-        async def renew() -> Answer:
+        async def renew() -> JSONObject:
             token = await super(OpenIDProxy, self).exchange_refresh_token(client, refresh_token, scopes)
             await self.sign_ins.keep_client(str(client.client_id))
             return {"client_id": client.client_id, "token": token.model_dump(mode="json")}
@@ -199,7 +201,7 @@ class OpenIDProxy(OIDCProxy):
         answer = await asyncio.shield(self._renewals[key])
         return OAuthToken.model_validate(answer["token"])
 
-    async def revoke_token(self, token: Any) -> None:
+    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         """Revoke a token, and the answer that it got a moment ago."""
         await self.sign_ins.forget_answer(_name_refresh(token.token))
         await super().revoke_token(token)
@@ -213,7 +215,7 @@ class OpenIDProxy(OIDCProxy):
             *self._credentials, sign_ins=self.sign_ins, check=self._check_tokens, timeout=PROVIDER_SECONDS
         )
 
-    async def _check_tokens(self, tokens: Answer) -> None:
+    async def _check_tokens(self, tokens: JSONObject) -> None:
         """Check that requests with the provider's tokens will be accepted, before a client gets a code.
 
         Raises:
@@ -250,7 +252,7 @@ class _ProviderClient(AsyncOAuth2Client):
         client_secret: str,
         *,
         sign_ins: SignInStore,
-        check: Callable[[Answer], Awaitable[None]],
+        check: Callable[[JSONObject], Awaitable[None]],
         **options: Any,
     ) -> None:
         super().__init__(client_id, client_secret, **options)
@@ -266,12 +268,12 @@ class _ProviderClient(AsyncOAuth2Client):
         return tokens
 
     async def refresh_token(self, url: str, *, refresh_token: str | None = None, **params: object) -> dict[str, object]:
-        async def renew() -> Answer:
+        async def renew() -> JSONObject:
             with _noting_failures():
                 found = await super(_ProviderClient, self).refresh_token(url, refresh_token=refresh_token, **params)
             return dict(found)
 
-        def is_final(tokens: Answer) -> bool:
+        def is_final(tokens: JSONObject) -> bool:
             # one that can be used again has another answer each time
             return tokens.get("refresh_token") not in {None, refresh_token}
 

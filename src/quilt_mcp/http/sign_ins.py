@@ -33,6 +33,7 @@ from key_value.aio.stores.filetree import (
 from key_value.aio.wrappers.encryption import FernetEncryptionWrapper
 from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
 
+from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
 
 logger = logging.getLogger(__name__)
@@ -54,8 +55,6 @@ POLL_SECONDS = 0.05
 CLAIMED = "claimed"
 """The folder of the files of claims."""
 
-Answer = dict[str, Any]
-
 
 class SignInStore(FernetEncryptionWrapper):
     """A store of FastMCP's OpenID proxy: registered clients, sign-ins in progress, and their tokens.
@@ -65,9 +64,11 @@ class SignInStore(FernetEncryptionWrapper):
     Args:
         store: where to keep them.
         secret: to encrypt with. With another one, clients register again.
+        repeat_seconds: how long a token that was used gets the same answer.
     """
 
-    def __init__(self, store: AsyncKeyValue, secret: str) -> None:
+    def __init__(self, store: AsyncKeyValue, secret: str, *, repeat_seconds: float = REPEAT_SECONDS) -> None:
+        self._repeat_seconds = repeat_seconds
         super().__init__(
             _ForgetUnusedClients(store, min_ttl=0, max_ttl=REGISTRATION_SECONDS, missing_ttl=REGISTRATION_SECONDS),
             fernet=Fernet(derive_jwt_key(high_entropy_material=secret, salt="quilt-mcp sign-ins")),
@@ -82,7 +83,7 @@ class SignInStore(FernetEncryptionWrapper):
     async def release(self, name: str) -> None:
         """Let others take a name again."""
 
-    async def find_answer(self, name: str) -> Answer | None:
+    async def find_answer(self, name: str) -> JSONObject | None:
         """Return the answer of a moment ago."""
         return await self.get(hash_secret(name), collection=ANSWERS)
 
@@ -90,8 +91,11 @@ class SignInStore(FernetEncryptionWrapper):
         await self.delete(hash_secret(name), collection=ANSWERS)
 
     async def answer_once(
-        self, name: str, make: Callable[[], Awaitable[Answer]], is_final: Callable[[Answer], bool] = lambda _: True
-    ) -> Answer:
+        self,
+        name: str,
+        make: Callable[[], Awaitable[JSONObject]],
+        is_final: Callable[[JSONObject], bool] = lambda _: True,
+    ) -> JSONObject:
         """Return the answer for a name: that of a moment ago, in any process, else what `make` returns.
 
         Processes take turns. If the one that makes the answer ends, the next one makes it after TURN_SECONDS.
@@ -106,7 +110,7 @@ class SignInStore(FernetEncryptionWrapper):
                 return answer
             answer = await make()
             if is_final(answer):
-                await self.put(hash_secret(name), answer, collection=ANSWERS, ttl=REPEAT_SECONDS)
+                await self.put(hash_secret(name), answer, collection=ANSWERS, ttl=self._repeat_seconds)
             return answer
 
     @asynccontextmanager
@@ -130,7 +134,7 @@ class SignInStore(FernetEncryptionWrapper):
 class LocalSignIns(SignInStore):
     """A store in files of this machine. Processes with the same `name`, of a provider and a client at it, share it."""
 
-    def __init__(self, name: str, secret: str) -> None:
+    def __init__(self, name: str, secret: str, *, repeat_seconds: float = REPEAT_SECONDS) -> None:
         self._directory = fastmcp.settings.home / "oauth-proxy" / hashlib.sha256(name.encode()).hexdigest()[:12]
         self._directory.mkdir(parents=True, exist_ok=True)
         self._sweep_at = 0.0
@@ -139,7 +143,7 @@ class LocalSignIns(SignInStore):
             key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(self._directory),
             collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(self._directory),
         )
-        super().__init__(store, secret)
+        super().__init__(store, secret, repeat_seconds=repeat_seconds)
 
     async def claim(self, name: str, seconds: float) -> bool:
         with _noting_failing_files():
