@@ -161,7 +161,7 @@ class SignInSettings(NetworkSettings):
         "valid.",
     )
     jwt_issuer: str | None = Field(None, description="Expected token issuer (`iss`).")
-    jwt_audience: str | None = Field(None, description="Expected token audience (`aud`).")
+    jwt_audience: Words = Field((), description="Expected token audience (`aud`). Of several, a token needs one.")
     jwt_algorithm: Algorithm = Field("RS256", description="Signature algorithm of access tokens.")
     oidc_config_url: AnyHttpUrl | None = Field(
         None, description="URL of the configuration of an OpenID provider. Callers sign in there through this server."
@@ -188,7 +188,9 @@ class SignInSettings(NetworkSettings):
         None, description="Client secret of this server at that issuer."
     )
     introspection_issuer: str | None = Field(None, description="Issuer of the opaque tokens (`iss`).")
-    introspection_audience: str | None = Field(None, description="Expected audience of the opaque tokens (`aud`).")
+    introspection_audience: Words = Field(
+        (), description="Expected audience of the opaque tokens (`aud`). Of several, a token needs one."
+    )
     static_tokens: SecretStr | None = Field(
         None,
         description="For development only: tokens and their owners as JSON, or its file, such as "

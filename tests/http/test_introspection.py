@@ -50,7 +50,7 @@ class Issuer:
         self.settings = HTTPSettings(**given, allowed_hosts=("127.0.0.1",))
 
     def create_verifier(self, **options: Any) -> IntrospectionVerifier:
-        return IntrospectionVerifier(introspection_url=self.url, **KNOWN, **options)
+        return IntrospectionVerifier(introspection_url=self.url, **KNOWN | {"audience": [AUDIENCE]}, **options)
 
     def _respond(self, asked: Request) -> Answer:
         token = asked.form["token"]

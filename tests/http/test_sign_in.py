@@ -53,6 +53,12 @@ async def test_a_key_or_static_tokens_verify_tokens_as_a_value_or_in_a_file(mark
     assert await statuses_of(HTTPSettings(static_tokens=value, required_scopes=("write",)), ANN) == [403]
 
 
+async def test_a_token_is_for_one_of_several_audiences() -> None:
+    several = JWT | {"jwt_audience": f"https://other.example.com, {AUDIENCE}"}
+    settings = HTTPSettings(jwt_public_key=KEYS.public_key, **several)
+    assert await statuses_of(settings, bearer(), bearer(audience=f"{AUDIENCE}/")) == [HTTPStatus.OK, 401]
+
+
 async def test_a_token_is_valid_with_each_of_several_public_keys() -> None:
     both = f"{KEYS.public_key}\n{OTHER_KEYS.public_key}"
     for keys, expected in ((KEYS.public_key, [200, 401]), (both, [200, 200]), (OTHER_KEYS.public_key, [401, 200])):

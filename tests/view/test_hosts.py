@@ -18,10 +18,10 @@ pytest.importorskip("playwright", reason="the extra `view` is not installed")
 
 from playwright.async_api import Browser, Error, Frame, Page, Route, async_playwright
 
+from tests.support.npm_packages import find_node, install_packages
 from tests.support.server_process import serve_http
 from tests.support.waiting import until_awaited
 from tests.view.browser import CHROMIUM
-from tests.view.npm_packages import find_node, install_packages
 
 pytestmark = [
     pytest.mark.view,
@@ -182,7 +182,7 @@ async def find_frame(page: Page) -> Frame | None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=HOSTS)
 async def chat(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chat]:
-    folder = install_packages(Path(request.config.cache.mkdir("view-judge")))
+    folder = install_packages(Path(request.config.cache.mkdir("view-judge")), Path(__file__).with_name("package.json"))
     home, inspector, ports = tmp_path_factory.mktemp("host"), HOSTS[request.param], find_ports(3)
     async with serve_http(home, "--demo", NO_PROXY="127.0.0.1,localhost") as server, async_playwright() as playwright:
         script = folder / "node_modules" / inspector.script

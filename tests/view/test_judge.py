@@ -14,10 +14,10 @@ pytest.importorskip("playwright", reason="the extra `view` is not installed")
 
 from quilt_mcp.server import create_server
 from quilt_mcp.view import META, make_page
+from tests.support.npm_packages import install_packages
 from tests.view.answers import Answer
 from tests.view.browser import CHROMIUM, Host, Shown, open_host
 from tests.view.demo import APP_CLIENT, open_demo, read
-from tests.view.npm_packages import install_packages
 
 pytestmark = [
     pytest.mark.view,
@@ -31,7 +31,7 @@ PROTOCOL = "2026-01-26"
 @pytest.fixture(scope="module")
 def modules(request: pytest.FixtureRequest) -> Path:
     """Return the folder with the official host."""
-    return install_packages(Path(request.config.cache.mkdir("view-judge")))
+    return install_packages(Path(request.config.cache.mkdir("view-judge")), Path(__file__).with_name("package.json"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

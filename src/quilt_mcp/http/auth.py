@@ -78,16 +78,16 @@ def _require_scopes(verifiers: Sequence[TokenVerifier], settings: HTTPSettings) 
 def check_audience(settings: HTTPSettings, transport: str) -> None:
     """Log a warning if tokens have another audience than the URL of this server, which clients request (RFC 8707)."""
     name = "introspection_audience" if settings.introspection_url else "jwt_audience"
-    audience = getattr(settings, name)
-    if settings.public_url is None or audience is None:
+    audiences = getattr(settings, name)
+    if settings.public_url is None or not audiences:
         return
     public = str(settings.public_url).rstrip("/")
     resource = f"{public}/{RESOURCES[transport]}"
-    if audience.rstrip("/") not in {public, resource}:
+    if not {one.rstrip("/") for one in audiences} & {public, resource}:
         logger.warning(
             "QUILT_MCP_%s is %s, but MCP clients request tokens for %s. Check the audience at your issuer.",
             name.upper(),
-            audience,
+            ", ".join(audiences),
             resource,
         )
 
@@ -101,7 +101,7 @@ def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
                 jwks_uri=str(settings.jwt_jwks_url) if settings.jwt_jwks_url else None,
                 public_key=key,
                 issuer=settings.jwt_issuer,
-                audience=settings.jwt_audience,
+                audience=list(settings.jwt_audience),
                 algorithm=settings.jwt_algorithm,
             )
             for key in keys

@@ -120,7 +120,7 @@ class OpenIDProxy(OIDCProxy):
                 introspection_url=str(endpoint),
                 client_id=client_id,
                 client_secret=secret,
-                audience=audience,
+                audience=[audience] if audience else [],
             )
         else:
             self._verifier = StrictJWTVerifier(
@@ -175,10 +175,13 @@ class OpenIDProxy(OIDCProxy):
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         """Return what is known about a refresh token, also about one that was used a moment ago."""
-        answer = await self.sign_ins.find_answer(_name_refresh(refresh_token))
-        if answer is None:
-            return await super().load_refresh_token(client, refresh_token)
-        if answer["client_id"] != client.client_id:
+        name = _name_refresh(refresh_token)
+        answer = await self.sign_ins.find_answer(name)
+        if answer is None and (known := await super().load_refresh_token(client, refresh_token)):
+            return known
+        # FastMCP forgets a token before its answer is stored, perhaps in another process
+        answer = answer or await self.sign_ins.wait_for_answer(name)
+        if answer is None or answer["client_id"] != client.client_id:
             return None
         scopes = (answer["token"].get("scope") or "").split()
         return RefreshToken(token=refresh_token, client_id=answer["client_id"], scopes=scopes)

@@ -87,6 +87,11 @@ class SignInStore(FernetEncryptionWrapper):
         """Return the answer of a moment ago."""
         return await self.get(hash_secret(name), collection=ANSWERS)
 
+    async def wait_for_answer(self, name: str) -> JSONObject | None:
+        """Return the answer of a moment ago, after the turn of the process that makes it now."""
+        async with self._taking_turns(name):
+            return await self.find_answer(name)
+
     async def forget_answer(self, name: str) -> None:
         await self.delete(hash_secret(name), collection=ANSWERS)
 

@@ -297,7 +297,7 @@ class IntrospectionVerifier(TokenVerifier):
     Args:
         issuer: who issues the tokens. Answers need not name it; callers are distinguished by it.
         client_id, client_secret: of this server at the issuer.
-        audience: that the tokens must have; None if it is enough that they were issued to `client_id`.
+        audience: of which the tokens must have one; empty if it is enough that they were issued to `client_id`.
         queue_seconds: how long a question waits for others.
     """
 
@@ -308,7 +308,7 @@ class IntrospectionVerifier(TokenVerifier):
         introspection_url: str,
         client_id: str,
         client_secret: str,
-        audience: str | None,
+        audience: Sequence[str],
         cached_tokens: int = CACHED_TOKENS,
         cache_seconds: float = CACHE_SECONDS,
         questions: int = QUESTIONS,
@@ -317,7 +317,7 @@ class IntrospectionVerifier(TokenVerifier):
     ) -> None:
         super().__init__()
         self._issuer = issuer
-        self._audience, self._client_id = audience, client_id
+        self._audiences, self._client_id = set(audience), client_id
         self._endpoint = _Endpoint(introspection_url, client_id, client_secret, seconds=answer_seconds)
         # apart, so that invalid tokens displace no valid ones; the keys are hashes
         self._accepted: TTLCache[bytes, AccessToken] = TTLCache(cached_tokens, cache_seconds)
@@ -399,9 +399,9 @@ class IntrospectionVerifier(TokenVerifier):
         )
 
     def _is_for_us(self, answer: "_Answer") -> bool:
-        if self._audience is None:
+        if not self._audiences:
             return answer.client_id == self._client_id
-        return self._audience in ([answer.aud] if isinstance(answer.aud, str) else answer.aud or [])
+        return bool(self._audiences & {*([answer.aud] if isinstance(answer.aud, str) else answer.aud or [])})
 
 
 class _Endpoint:

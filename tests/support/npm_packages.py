@@ -1,4 +1,4 @@
-"""Installing the hosts of package.json with npm, and finding a Node that can run them."""
+"""Installing what a package.json names with npm, and finding a Node that can run it."""
 
 import os
 import re
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-WANTED = Path(__file__).with_name("package.json")
 NPM = shutil.which("npm")
 OLDEST_NODE = (22, 22, 2)
-"""Both inspectors need it."""
+"""The hosts of the view and the OpenID provider need it."""
 
 
 def give_up(reason: str) -> None:
@@ -21,9 +20,9 @@ def give_up(reason: str) -> None:
     pytest.skip(reason)
 
 
-def install_packages(folder: Path) -> Path:
-    """Install the packages once into a folder, and return it. A half of an installation is not used."""
-    wanted, found = WANTED.read_text("utf-8"), folder / "package.json"
+def install_packages(folder: Path, named: Path) -> Path:
+    """Install the packages of a package.json once into a folder, and return it. Half of an installation is not used."""
+    wanted, found = named.read_text("utf-8"), folder / "package.json"
     if found.is_file() and found.read_text("utf-8") == wanted:
         return folder
     if NPM is None:
@@ -36,7 +35,7 @@ def install_packages(folder: Path) -> Path:
     command = [str(NPM), "install", *options]
     done = subprocess.run(command, cwd=folder / "new", capture_output=True, text=True, check=False)
     if done.returncode:
-        give_up(f"npm cannot install the hosts: {done.stderr.strip()[:200]}")
+        give_up(f"npm cannot install the packages: {done.stderr.strip()[:200]}")
     (folder / "new" / "node_modules").rename(folder / "node_modules")
     (folder / "new" / "package.json").rename(found)
     return folder
