@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -467,3 +468,26 @@ async def test_many_requests_cause_no_error_and_no_memory_leak(tmp_path: Path) -
         assert server.workers == workers
     growth = median(later - earlier for earlier, later in pairwise(used[WARM_UP - 1 :]))  # the heap can grow once
     assert growth <= used[WARM_UP - 1] * GROWTH / ROUNDS
+
+
+LOADED = """
+import sys
+from ctypes import c_bool, c_int
+from quilt_mcp.commands import http_server
+from quilt_mcp.server import find_domains
+http_server.exit_with_parent = lambda: None
+wanted = {name for domain in find_domains() for name in domain.modules}
+before = wanted & sys.modules.keys()
+http_server.create_worker_application("127.0.0.1", c_bool(), c_int())
+print(len(wanted), len(before), len(wanted - sys.modules.keys()))
+"""
+
+
+def test_a_worker_has_loaded_what_its_reads_need(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], env=os.environ | home, capture_output=True, text=True, check=True
+    )
+    count, before, missing = map(int, done.stdout.split())
+    assert count >= 4
+    assert (before, missing) == (0, 0)

@@ -96,6 +96,8 @@ class Domain:
         settings: the class that declares its settings, without those that it shares with other domains.
         libraries: the top-level modules that its settings need.
         extra: the extra that installs those libraries.
+        modules: those that its reads import on first use. A worker over HTTP imports them before it serves, because its
+            first callers would wait.
         commands: its commands by name.
         translate: reads addresses that people copy elsewhere as URIs of its resources.
         guess: names the URI of its resources that an unknown one probably means, such as a plain name.
@@ -116,6 +118,7 @@ class Domain:
     settings: type[SettingsGroup] | None = None
     libraries: Sequence[str] = ()
     extra: str = ""
+    modules: Sequence[str] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)
     translate: Translate = lambda _: None
     guess: Guess = lambda _: None

@@ -95,6 +95,8 @@ def create_worker_application(host: str, leaving: Flag, outdated: Count) -> Star
         settings = read_settings(domains)
         log_to_stderr(settings.log_level, settings.log_format)
         mcp = create_server(settings, domains=domains)
+        for name in [name for domain in domains for name in domain.modules]:
+            import_module(name)
     except ValidationError as error:  # a file has changed since the parent started
         logger.error("this worker cannot start: %s", describe_setting(error, lambda: settings_class(domains)))  # noqa: TRY400 - the message is the whole reason
         sys.exit(1)

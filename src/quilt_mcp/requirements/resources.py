@@ -242,6 +242,7 @@ REQUIREMENTS = Domain(
         )
     },
     fill_demo=lambda scene: import_module("quilt_mcp.requirements.sample").fill_demo(scene),  # it imports SQLAlchemy
+    modules=["quilt_mcp.requirements.store"],
     resources=RESOURCES,
     listing=ListSource(find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template, describe_rest),
     checks={"database": check_database},

@@ -293,6 +293,7 @@ QUILT = Domain(
         "permissions": "aws",
     },
     settings=QuiltSettings,
+    modules=["quilt_mcp.services.stack.caller", "quilt_mcp.services.stack.catalog"],
     commands={
         "login": Command(
             "quilt_mcp.services.signing_in:login", "Sign in to a Quilt catalog, with a code from its page."

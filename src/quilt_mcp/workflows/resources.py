@@ -53,6 +53,7 @@ WORKFLOWS = Domain(
     add_tools=add_workflow_tools,
     checks={"workflows": check_database},
     diagnose=diagnose,
+    modules=["quilt_mcp.workflows.store"],
     pools={"workflow": "database"},
     settings=WorkflowSettings,
 )
