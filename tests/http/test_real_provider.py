@@ -125,6 +125,10 @@ async def read(browser: httpx2.AsyncClient, tokens: dict[str, Any]) -> int:
     return (await browser.post("/mcp", json=asked, headers=sent | headers)).status_code
 
 
+def read_logs(directory: Path) -> str:
+    return "".join(path.read_text("utf-8") for path in directory.glob("*.log"))
+
+
 async def get_tokens(browser: httpx2.AsyncClient) -> dict[str, Any]:
     answer = await sign_in(browser)
     assert answer.status_code == HTTPStatus.OK, answer.text
@@ -202,6 +206,16 @@ async def test_an_outage_of_the_provider_is_503_and_ends_no_session(
         await provider.control(isDown="false")
         tokens |= (await refresh(browser, tokens)).json()
         assert await read(browser, tokens) == HTTPStatus.OK
+
+
+async def test_a_revoked_sign_in_is_revoked_at_the_provider(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    async with signing_in(request, tmp_path) as (browser, _):
+        tokens = await get_tokens(browser)
+        form = {"client_id": tokens["client_id"], "token": tokens["refresh_token"]}
+        assert (await browser.post("/revoke", data=form)).status_code == HTTPStatus.OK
+        assert await read(browser, tokens) == HTTPStatus.UNAUTHORIZED
+        assert (await refresh(browser, tokens)).json()["error"] == "invalid_grant"
+    assert "did not revoke" not in read_logs(tmp_path)
 
 
 async def test_the_settings_for_it_pass_the_checks_of_the_doctor(

@@ -21,18 +21,20 @@ import httpx2
 from fastmcp.server.auth import OIDCProxy, TokenVerifier
 from fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client, OAuthError
 from fastmcp.server.auth.oidc_proxy import OIDCConfiguration
+from joserfc.errors import JoseError
+from mcp.server.auth.middleware.client_auth import AuthenticationError, ClientAuthenticator
 from mcp.server.auth.provider import (
-    AccessToken,
     AuthorizationCode,
     AuthorizationParams,
     AuthorizeError,
     RefreshToken,
     TokenError,
 )
+from mcp.server.auth.settings import RevocationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from quilt_mcp.core.answers import JSONObject
@@ -43,6 +45,10 @@ from quilt_mcp.http.tokens import ANSWER_BYTES, AnyVerifier, IntrospectionVerifi
 logger = logging.getLogger(__name__)
 
 PROVIDER_SECONDS = 10.0
+REVOKE = "/revoke"
+NO_STORE = {"Cache-Control": "no-store"}
+TOKENS, PROVIDER_TOKENS = "mcp-jti-mappings", "mcp-upstream-tokens"
+"""FastMCP's collections: of its own tokens by their ids, and of the provider's. A test fails if the names change."""
 CODE_SECONDS = 600.0
 """How long a code stays used. FastMCP's are valid for five minutes."""
 CHALLENGE = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
@@ -84,6 +90,7 @@ class OpenIDProxy(OIDCProxy):
             extra_authorize_params={"scope": " ".join(dict.fromkeys(["openid", *required]))},
             **options,
         )
+        self.revocation_options = RevocationOptions(enabled=True)
 
     def get_oidc_configuration(self, config_url: AnyHttpUrl, *_: object) -> OIDCConfiguration:
         """Read the provider's metadata. FastMCP would read any number of bytes for any time."""
@@ -134,6 +141,7 @@ class OpenIDProxy(OIDCProxy):
     def get_routes(self, mcp_path: str | None = None) -> list[Route]:
         """Return the routes, also the one where clients look for the metadata of an issuer with a path (RFC 8414)."""
         routes, path = super().get_routes(mcp_path), urlsplit(str(self.issuer_url)).path.rstrip("/")
+        routes = [one for one in routes if one.path != REVOKE] + [Route(REVOKE, self._revoke, methods=["POST"])]
         known = [one for one in routes if path and one.path == "/.well-known/oauth-authorization-server"]
         return [*routes, *(Route(one.path + path, one.endpoint, methods=["GET", "OPTIONS"]) for one in known)]
 
@@ -204,10 +212,42 @@ class OpenIDProxy(OIDCProxy):
         answer = await asyncio.shield(self._renewals[key])
         return OAuthToken.model_validate(answer["token"])
 
-    async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        """Revoke a token, and the answer that it got a moment ago."""
-        await self.sign_ins.forget_answer(_name_refresh(token.token))
-        await super().revoke_token(token)
+    async def _revoke(self, request: Request) -> Response:
+        """End the sign-in of a token (RFC 7009). FastMCP's endpoint needs a secret, which most clients do not have."""
+        try:
+            client = await ClientAuthenticator(self).authenticate_request(request)
+        except AuthenticationError:
+            return JSONResponse({"error": "invalid_client"}, HTTPStatus.UNAUTHORIZED, headers=NO_STORE)
+        token = str((await request.form()).get("token", ""))
+        for use in ("refresh", "access"):
+            payload = self._verify(token, use)
+            if payload and payload.get("client_id") == client.client_id:
+                await self._end_sign_in(token, str(payload["jti"]))
+        return Response(headers=NO_STORE)
+
+    def _verify(self, token: str, use: str) -> JSONObject | None:
+        try:
+            return dict(self.jwt_issuer.verify_token(token, expected_token_use=use))
+        except (JoseError, ValueError, KeyError):
+            return None
+
+    async def _end_sign_in(self, token: str, jti: str) -> None:
+        """End a sign-in here, with all of its tokens, and at the provider, if that can revoke tokens."""
+        await self.sign_ins.forget_answer(_name_refresh(token))
+        mapping = await self.sign_ins.get(jti, collection=TOKENS)
+        if mapping is None:
+            return
+        tokens = await self.sign_ins.get(mapping["upstream_token_id"], collection=PROVIDER_TOKENS)
+        await self.sign_ins.delete(mapping["upstream_token_id"], collection=PROVIDER_TOKENS)
+        await self.sign_ins.delete(jti, collection=TOKENS)
+        endpoint, revoked = self.oidc_config.revocation_endpoint, (tokens or {}).get("refresh_token")
+        if endpoint and revoked:
+            try:
+                async with httpx2.AsyncClient(auth=httpx2.BasicAuth(*self._credentials)) as http:
+                    answer = await http.post(str(endpoint), data={"token": revoked}, timeout=PROVIDER_SECONDS)
+                    answer.raise_for_status()
+            except httpx2.HTTPError as error:
+                logger.warning("the OpenID provider did not revoke a token (%s)", type(error).__name__)
 
     def _prepare_scopes_for_upstream_refresh(self, _: list[str]) -> list[str]:
         """Return no scopes, so that the provider keeps those of the sign-in. The client's mean nothing there."""

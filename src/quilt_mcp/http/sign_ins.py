@@ -13,8 +13,8 @@ import json
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -89,8 +89,11 @@ class SignInStore(FernetEncryptionWrapper):
 
     async def wait_for_answer(self, name: str) -> JSONObject | None:
         """Return the answer of a moment ago, after the turn of the process that makes it now."""
-        async with self._taking_turns(name):
+        await self._take_turn(name)
+        try:
             return await self.find_answer(name)
+        finally:
+            await self._end_turn(name)
 
     async def forget_answer(self, name: str) -> None:
         await self.delete(hash_secret(name), collection=ANSWERS)
@@ -110,26 +113,27 @@ class SignInStore(FernetEncryptionWrapper):
             make: makes the answer.
             is_final: whether the answer stays the same, so that it may be repeated.
         """
-        async with self._taking_turns(name):
+        await self._take_turn(name)
+        try:
             if answer := await self.find_answer(name):
                 return answer
             answer = await make()
             if is_final(answer):
                 await self.put(hash_secret(name), answer, collection=ANSWERS, ttl=self._repeat_seconds)
             return answer
+        finally:  # no context manager: a TokenError of the MCP library is frozen, and contextlib sets its traceback
+            await self._end_turn(name)
 
-    @asynccontextmanager
-    async def _taking_turns(self, name: str) -> AsyncIterator[None]:
+    async def _take_turn(self, name: str) -> None:
         until = time.monotonic() + TURN_SECONDS
         while not await self.claim(f"turn:{name}", TURN_SECONDS):
             if time.monotonic() > until:
                 raise SignInStoreError("Another process does not finish its turn.")
             await asyncio.sleep(POLL_SECONDS)
-        try:
-            yield
-        finally:
-            with CancelScope(shield=True):
-                await self.release(f"turn:{name}")
+
+    async def _end_turn(self, name: str) -> None:
+        with CancelScope(shield=True):
+            await self.release(f"turn:{name}")
 
     async def keep_client(self, client_id: str) -> None:
         if found := await self.get(client_id, collection=CLIENTS):
