@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,7 +22,7 @@ from sqlalchemy import Executable
 from sqlalchemy.exc import OperationalError
 
 from quilt_mcp.app import current_app, identity
-from quilt_mcp.app.database.engines import make_file
+from quilt_mcp.app.database.engines import Storage, make_file
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.workflows import store as statements
@@ -290,6 +291,34 @@ def test_a_write_lock_that_is_held_too_long_is_unavailable(file: Path) -> None:
         assert workflow_ids() == ["w"]
     workflow_create("x", "Title")
     assert set(workflow_ids()) == {"x", "w"}
+
+
+def test_writers_behind_one_that_waits_for_another_program_fail_with_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after another, the last of eight would wait eight times as long."""
+    use_timeout(file.parent, 0.5)
+    opened, begin = [], Storage.transaction
+
+    def count(storage: Storage, *, writes: bool = False) -> Any:
+        opened.append(writes)
+        return begin(storage, writes=writes)
+
+    monkeypatch.setattr(Storage, "transaction", count)
+    ready = threading.Barrier(8)
+
+    def create(number: int) -> str:
+        ready.wait(SECONDS)
+        with pytest.raises(Unavailable) as failure:
+            workflow_create(f"w{number}", "Title")
+        return failure.value.message
+
+    with closing(sqlite3.connect(file, isolation_level=None)) as other, ThreadPoolExecutor(8) as threads:
+        other.execute("BEGIN IMMEDIATE")
+        messages = set(threads.map(create, range(8)))
+    assert len(messages) == 1
+    assert opened.count(True) < 8
+    workflow_create("x", "Title")
 
 
 def test_writes_work_while_another_process_prevents_the_change_of_the_journal_mode(data_dir: Path) -> None:

@@ -8,6 +8,8 @@ imports this on first use, because it imports SQLAlchemy.
 
 import json
 import logging
+import math
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
@@ -53,7 +55,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
-from quilt_mcp.app.database.failures import FOREIGN, NEWER, DatabaseFailures
+from quilt_mcp.app.database.failures import FOREIGN, LOCKED, NEWER, DatabaseFailures
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
@@ -443,6 +445,7 @@ class WorkflowDatabase:
     def __init__(self, settings: WorkflowSettings, *, queue_seconds: float) -> None:
         self._queue_seconds = queue_seconds
         self._turn = Lock()
+        self._locked_at = -math.inf
         self._storage = Storage(
             settings.workflows_url,
             settings.data_dir / FILE_NAME,
@@ -506,10 +509,17 @@ class WorkflowDatabase:
         if self._storage.file is None:
             yield
             return
+        asked = time.monotonic()
         if not self._turn.acquire(timeout=self._queue_seconds):
             raise Unavailable("Too many workflows are written at the same time.")
         try:
+            if self._locked_at > asked:  # the writer before has waited for another program, as this one would
+                raise FAILURES.make(LOCKED)
             yield
+        except Unavailable as failure:
+            if failure.message == FAILURES.make(LOCKED).message:
+                self._locked_at = time.monotonic()
+            raise
         finally:
             self._turn.release()
 
