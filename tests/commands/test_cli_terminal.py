@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import shlex
 from io import StringIO
 from typing import Any
@@ -167,7 +168,11 @@ def test_a_search_asks_each_resource_that_takes_a_query(capsys: pytest.CaptureFi
         "requirements://search/first%20quarter",
     ]
     shown = read_output(capsys, "search", "2025-q1", "--demo")
-    assert "reports/2025-q1" in shown
+    assert "reports/2025-q1 acme-analysis-results" in shown
+    assert "\n  quilt://buckets/acme-analysis-results/packages/reports/2025-q1" in shown
+    assert "nothing found" in shown  # requirements
+    shown = read_output(capsys, "search", "liver", "--demo")
+    assert re.search(r"\n  in [^\n]+ and 11 more\n", shown)
     assert main(["search", "run", "--demo", "signed_out"]) == 0  # requirements need no sign-in
     captured = capsys.readouterr()
     assert "Unauthorized" in captured.err
