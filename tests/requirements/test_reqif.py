@@ -893,11 +893,21 @@ def test_a_file_that_went_through_strictdoc_is_what_it_was(tmp_path: Path, capsy
     import_again(tmp_path / "out" / "reqif" / "output.reqif", capsys)
 
 
-def test_a_type_of_another_tool_with_the_name_of_a_kind_is_named() -> None:
-    raw = document(spec_object("a", text="A"), place("a")).replace(b'"System Requirement"', b'"User Story"')
-    found, skipped = read_records(raw)
-    assert found["A"]["kind"] == "requirement"
-    assert skipped["kind User Story: it has the name of one of ours, but not its attributes"] == 1
+def test_a_type_of_another_tool_with_the_name_of_an_entity_is_named_once() -> None:
+    objects = spec_object("a", text="A") + spec_object("b", text="B")
+    for name, warned in (("User Story", True), ("Requirement Type", False)):
+        raw = document(objects, place("a") + place("b")).replace(b'"System Requirement"', f'"{name}"'.encode())
+        found, skipped = read_records(raw)
+        assert [found[title]["kind"] for title in ("A", "B")] == ["requirement"] * 2
+        reason = f"kind {name}: it has the name of one of ours, but not its attributes"
+        assert skipped[reason] == warned
+
+
+def test_an_embedded_object_with_its_data_as_its_name_is_shortened() -> None:
+    picture = f'<x:p>A <x:object data="data:image/png;base64,{"x" * 50_000}"/></x:p>'
+    _, skipped = read_records(document(spec_object("a", chapter="Title", text=picture), place("a")))
+    [name] = [one for one in skipped if one.startswith("embedded object")]
+    assert len(name) < 200
 
 
 def test_an_object_without_a_type_is_named() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
+from quilt_mcp.requirements.transfer.records import shorten
 from quilt_mcp.requirements.transfer.reqif.elements import Element
 
 # XML 1.0 has no way to write these characters
@@ -138,7 +139,7 @@ def _read_number(element: Element, attribute: str, default: int) -> int:
 def _note_object(element: Element, skipped: Counter[str]) -> None:
     attribute = _EMBEDDED.get(element.name.lower())
     if attribute:
-        skipped[f"embedded object {element.attributes.get(attribute, 'without a name')}"] += 1
+        skipped[f"embedded object {shorten(element.attributes.get(attribute, 'without a name'))}"] += 1
 
 
 def _join(parts: list[str], text: str) -> str:
