@@ -645,6 +645,54 @@ def test_a_new_version_of_a_file_updates_the_first(tmp_path: Path, capsys: pytes
     assert export(capsys) == before
 
 
+def import_numbers(file: Path, *options: str, repository: str = "spec", **numbers: str) -> int:
+    """Import objects with numbers of another tool, by their identifiers."""
+    objects = "".join(spec_object(one, text=one.upper(), foreign=number) for one, number in numbers.items())
+    raw = document(objects, "".join(map(place, numbers)))
+    file.write_bytes(raw.replace(b'IDENTIFIER="spec"', f'IDENTIFIER="{repository}"'.encode()))
+    return main(["requirements", "import", str(file), "--creator", "ada", *options])
+
+
+def list_numbers(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str | None]]:
+    capsys.readouterr()
+    return {one["title"]: (one["reference_id"], one.get("description")) for one in export_kind(capsys, "requirement")}
+
+
+TAKEN = "Skipped: number of another tool that something else has"
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_number_of_another_tool_that_is_taken_becomes_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two suppliers number from REQ-001, and so does this database."""
+    assert main(write(tmp_path / "users.jsonl", ADA)) == 0
+    assert import_numbers(tmp_path / "one.reqif", a="REQ-001", b="") == 0
+    assert import_numbers(tmp_path / "two.reqif", repository="other", c="REQ-001", d="REQ-009", e="REQ-009") == 0
+    assert f"{TAKEN}; it is a line of the description (2)" in " ".join(capsys.readouterr().err.split())
+    found = list_numbers(capsys)
+    assert found["A"] == ("REQ-001", None)
+    assert found["D"] == ("REQ-009", None)
+    for title, number in (("C", "REQ-001"), ("E", "REQ-009")):
+        assert found[title][0] not in {"REQ-001", "REQ-009"}
+        assert found[title][1] == f"Number in the file: {number}"
+    again = ["--update"]
+    assert (
+        import_numbers(tmp_path / "two.reqif", *again, repository="other", c="REQ-001", d="REQ-009", e="REQ-009") == 0
+    )
+    assert list_numbers(capsys) == found
+
+
+@pytest.mark.usefixtures("tables")
+def test_numbers_that_two_objects_exchange_stay_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(write(tmp_path / "users.jsonl", ADA)) == 0
+    assert import_numbers(tmp_path / "a.reqif", a="REQ-001", b="REQ-002") == 0
+    assert import_numbers(tmp_path / "a.reqif", "--update", a="REQ-002", b="REQ-001") == 0
+    found = list_numbers(capsys)
+    assert found["A"] == ("REQ-001", "Number in the file: REQ-002")
+    assert found["B"] == ("REQ-002", "Number in the file: REQ-001")
+
+
 @pytest.mark.usefixtures("tables")
 def test_an_object_that_moved_in_another_tool_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     more = [{**FAMILY[2], "reference_id": "US-002"}, {**FAMILY[4], "reference_id": "REQ-007"}]

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,7 @@ def make_epics(count: int) -> Iterator[Numbered | Refused]:
 def test_the_memory_does_not_grow_with_the_file() -> None:
     def measure(count: int) -> int:
         tracemalloc.start()
-        with open_spool() as spool:
+        with open_spool(Counter()) as spool:
             for record in make_epics(count):
                 assert isinstance(record, Numbered)
                 spool.add(record, Rejections(print))
@@ -255,7 +256,7 @@ def test_the_memory_does_not_grow_with_the_file() -> None:
 
     measure(10)
     assert measure(3000) - measure(1000) < 100_000
-    with open_spool() as spool:
+    with open_spool(Counter()) as spool:
         pages = -int(spool.connection.execute("PRAGMA cache_size").fetchone()[0])
     assert pages <= 64_000  # KB
 

@@ -72,7 +72,9 @@ def import_file(
         parse = parse_change if mode.updates else parse_record
         source = ReqifReader(file, skipped, parse=parse) if form == "reqif" else RecordReader(file, form, parse=parse)
         records = _follow(source, os.fstat(file.fileno()).st_size, progress, must_end=mode.deletes)
-        report = import_records(database, records, creator=creator, mode=mode, progress=progress, announce=announce)
+        report = import_records(
+            database, records, creator=creator, mode=mode, progress=progress, announce=announce, skipped=skipped
+        )
     return Imported(report, skipped, source.may_be_cut)
 
 

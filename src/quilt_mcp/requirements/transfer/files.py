@@ -112,10 +112,16 @@ def unprotect(cell: str) -> str:
 
 
 class Numbered(NamedTuple):
-    """A record and its line."""
+    """A record and its line.
+
+    Attributes:
+        is_foreign: whether its reference ID is a number of another tool. If something else has it, the record gets a
+            new one, and the number becomes a line of its description.
+    """
 
     line: int
     values: FieldValues
+    is_foreign: bool = False
 
 
 class Refused(NamedTuple):

@@ -76,6 +76,7 @@ def import_records(
     mode: Mode = _ONLY_NEW,
     progress: Progress = lambda *_: None,
     announce: Callable[[Rejection], object] = lambda _: None,
+    skipped: Counter[str] | None = None,
 ) -> Report:
     """Write all records, or none if any is rejected. Update existing users, projects and types.
 
@@ -86,6 +87,7 @@ def import_records(
         mode: what the import may do.
         progress: called with what is being done, the number of records that are done, and the total.
         announce: called with each of the first rejections, when it is found.
+        skipped: counts what is left out.
 
     Raises:
         OSError: the file cannot be read.
@@ -93,7 +95,7 @@ def import_records(
     """
     _check_database(database)
     rejections = Rejections(announce)
-    with open_spool() as spool:
+    with open_spool(Counter() if skipped is None else skipped) as spool:
         work = _Import(spool, rejections, creator, mode, progress)
         if _read(records, spool, rejections):
             with suppress(_RolledBack), database.writing() as connection:

@@ -78,6 +78,8 @@ class _Matching:
                 self._match_row(column, by_key[getattr(row, column)], row)
 
     def _match_row(self, column: str, key: Key, row: AnyRow) -> None:
+        if column == "reference_id" and row.id != key.id and self.spool.give_up_number(self.table, key):
+            return
         if self.table in _ENTITIES and not self.updates:
             reason = f"{key.key} is already in the database. Use --update to change it, or remove the record."
             self.rejections.add(key.line, column, reason)

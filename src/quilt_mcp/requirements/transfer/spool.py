@@ -23,6 +23,8 @@ from quilt_mcp.requirements.transfer.records import FieldValues, Rejections
 from quilt_mcp.requirements.writing import new_id
 
 BATCH = 500
+FOREIGN_NUMBER = "Number in the file"
+"""Before a number of another tool, in a description."""
 _PAGES = -50_000  # 50 MB of the spool are kept in memory
 _TABLES = f"""
     PRAGMA cache_size = {_PAGES};
@@ -33,6 +35,8 @@ _TABLES = f"""
         WITHOUT ROWID;
     -- the rows of the database that the file contains too
     CREATE TABLE stored (place TEXT, id TEXT, PRIMARY KEY (place, id)) WITHOUT ROWID;
+    -- the records whose reference IDs are numbers of other tools
+    CREATE TABLE foreign_numbers (number INTEGER PRIMARY KEY);
     CREATE TABLE criteria (id TEXT PRIMARY KEY, story TEXT) WITHOUT ROWID;
     CREATE TABLE edges (source TEXT, target TEXT, type TEXT, line INTEGER, PRIMARY KEY (source, target, type))
         WITHOUT ROWID;
@@ -65,9 +69,11 @@ class Spool:
         connection: to the temporary database, for the checks.
         counts: the number of records by kind.
         lacks_author: whether a record has no author.
+        skipped: counts the numbers of other tools that something else has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, skipped: Counter[str]) -> None:
+        self.skipped = skipped
         self.connection = sqlite3.connect("", isolation_level=None)
         self.connection.executescript(_TABLES)
         self.counts: Counter[str] = Counter()
@@ -78,7 +84,7 @@ class Spool:
 
     def add(self, record: Numbered, rejections: Rejections) -> None:
         """Add a record. Reject it if an earlier record has the same ID, name or email. Set its ID if it has none."""
-        line, values = record
+        line, values, is_foreign = record
         kind = values["kind"]
         self.counts[kind] += 1
         self.note_author(values)
@@ -87,12 +93,16 @@ class Spool:
             values["id"] = new_id()
         insertion = "INSERT INTO records (kind, line, fields) VALUES (?, ?, ?)"
         number = self.connection.execute(insertion, (kind, line, _dump(values))).lastrowid
+        if is_foreign:
+            self.connection.execute("INSERT INTO foreign_numbers VALUES (?)", (number,))
         for column in list_unique(TABLES[kind]):
             if column in given:
                 before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
                 if column == "id" and kind in BY_NAME and not before:  # no two entities of any kinds have one
                     before = self.add_key("entities", column, given[column], values["id"], line, number)
-                if before:
+                if before and is_foreign and column == "reference_id":
+                    self._give_up_number(int(number or 0), line)
+                elif before:
                     more = " UUIDs that differ only in case are the same." if column == "id" else ""
                     rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.{more}")
 
@@ -139,6 +149,23 @@ class Spool:
             change = "UPDATE keys SET id = ? WHERE place = ? AND key = ?"
             self.connection.execute(change, (row_id, f"{table}.{column}", values.get(column)))
         self.mark_stored(table, row_id)
+
+    def give_up_number(self, table: str, key: Key) -> bool:
+        """Let a record have another reference ID than that of another tool. Return whether it has such a number."""
+        found = self.connection.execute("SELECT 1 FROM foreign_numbers WHERE number = ?", (key.number,)).fetchone()
+        if found:
+            place = f"{table}.reference_id"
+            self.connection.execute("DELETE FROM keys WHERE place = ? AND key = ?", (place, key.key))
+            self._give_up_number(key.number, key.line)
+        return found is not None
+
+    def _give_up_number(self, number: int, line: int) -> None:
+        [(fields,)] = self.connection.execute("SELECT fields FROM records WHERE number = ?", (number,))
+        values = _load(fields)
+        taken = f"{FOREIGN_NUMBER}: {values.pop('reference_id')}"
+        values["description"] = "\n\n".join(filter(None, [values.get("description"), taken]))
+        self.replace([Spooled(number, line, values)])
+        self.skipped["number of another tool that something else has; it is a line of the description"] += 1
 
     def mark_stored(self, table: str, *ids: str) -> None:
         rows = ((table, row_id) for row_id in ids)
@@ -224,9 +251,10 @@ def list_unique(table: str) -> list[str]:
 
 
 @contextmanager
-def open_spool() -> Iterator[Spool]:
+def open_spool(skipped: Counter[str]) -> Iterator[Spool]:
+    """Open a spool, and close it at the end. `skipped` counts what is left out."""
     try:
-        with closing(Spool()) as spool:
+        with closing(Spool(skipped)) as spool:
             yield spool
     except sqlite3.OperationalError as error:  # of the spool: SQLAlchemy wraps the errors of the database
         raise ResourceExecutionError(

@@ -119,7 +119,9 @@ class ReqifReader:
 
     def _take(self, objects: "_Objects") -> Iterator[Numbered | Refused]:
         for line, fields in objects.found:
-            yield parse_numbered(line, fields, self._parse) if isinstance(fields, dict) else fields
+            record = parse_numbered(line, fields, self._parse) if isinstance(fields, dict) else fields
+            is_foreign = isinstance(fields, dict) and objects.foreign.pop(str(fields.get("id")), False)
+            yield record._replace(is_foreign=True) if is_foreign and isinstance(record, Numbered) else record
         objects.found.clear()
 
 
@@ -130,6 +132,7 @@ class _Objects:
         self._structure = structure
         self._skipped = structure.skipped
         self.found: list[tuple[int, dict[str, object] | Refused]] = []
+        self.foreign: dict[str, bool] = {}  # the IDs of records with a number of another tool
         self._named: set[tuple[str, str]] = set()
         self._made: set[str] = set()  # the epics and user stories of objects that have none
         self._relations: set[tuple[str, str, str]] = set()
@@ -306,6 +309,7 @@ class _Objects:
         fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title, **plan}
         if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "").strip()):
             fields["reference_id"] = named[reference].strip()
+            self.foreign[str(fields["id"])] = True
             used.add(reference)
         fields["description"] = _join(text, _list_rest(element, values, used))
         fields["type_id"] = own_type.name.strip()[:100] or "Functional"
