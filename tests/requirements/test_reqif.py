@@ -684,6 +684,23 @@ def test_a_number_of_another_tool_that_is_taken_becomes_a_line(
 
 
 @pytest.mark.usefixtures("tables")
+def test_a_cycle_of_relations_of_another_tool_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A type with the name of one of ours can mean something else there."""
+    assert main(write(tmp_path / "users.jsonl", ADA)) == 0
+    objects = "".join(spec_object(one, text=one.upper()) for one in "abc")
+    relations = relation("a", "b") + relation("b", "c") + relation("c", "a")
+    raw = document(objects, "".join(map(place, "abc")), relations)
+    file = tmp_path / "a.reqif"
+    file.write_bytes(
+        re.sub(rb'(<SPEC-RELATION-TYPE IDENTIFIER="satisfies") LONG-NAME="[^"]*"', rb'\1 LONG-NAME="blocks"', raw)
+    )
+    for options in ([], ["--update"]):
+        assert main(["requirements", "import", str(file), "--creator", "ada", *options]) == 0
+        assert "relation blocks that closes a cycle (1)" in " ".join(capsys.readouterr().err.split())
+        assert len(export_kind(capsys, "relationship")) == 2
+
+
+@pytest.mark.usefixtures("tables")
 def test_numbers_that_two_objects_exchange_stay_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(write(tmp_path / "users.jsonl", ADA)) == 0
     assert import_numbers(tmp_path / "a.reqif", a="REQ-001", b="REQ-002") == 0

@@ -170,7 +170,7 @@ class _Import:
         if self.mode.deletes:
             Deleter(connection, spool, rejections, self.changes).delete_missing()
             # only now is known which relationships stay: of a file with projects, also those that lead out of them
-            check_relationships(LinkResolver(connection, spool, rejections))
+            check_relationships(LinkResolver(connection, spool, rejections), is_written=True)
 
     def _reporting(self, action: str) -> Callable[[int], object]:
         return lambda done: self.progress(action, done, self.spool.counts.total())

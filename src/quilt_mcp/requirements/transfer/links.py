@@ -126,14 +126,14 @@ class LinkResolver:
 
     def _check_relationships(self, records: list[Spooled]) -> None:
         """Check that relationships have two ends and are not repeated."""
-        for _, line, values in records:
+        for number, line, values in records:
             if values["kind"] != "relationship":
                 continue
             source, target, type_id = (str(values[end]) for end in ENDS)
             if source == target:
                 reason = "The source and the target are the same requirement. Change one, or remove the record."
                 self.rejections.add(line, "target_requirement_id", reason)
-            elif before := self.spool.add_edge(source, target, type_id, line):
+            elif before := self.spool.add_edge((source, target, type_id), line, number):
                 reason = f"Duplicate of the relationship in line {before}. Remove one of the two."
                 self.rejections.add(line, "target_requirement_id", reason)
 
@@ -159,14 +159,20 @@ def look_up(connection: Connection, spool: Spool, table: str, values: Collection
                 spool.add_criteria([(row.id, row.user_story_id)])
 
 
-def check_relationships(resolver: LinkResolver) -> None:
-    """Reject relationships of the file that the database has, and those that close a cycle."""
+def check_relationships(resolver: LinkResolver, *, is_written: bool = False) -> None:
+    """Reject relationships of the file that the database has, and those that close a cycle.
+
+    One of another tool that closes a cycle is left out, unless the records are written already: there, a type with one
+    of our names can mean something else.
+    """
     spool, rejections = resolver.spool, resolver.rejections
     if not spool.counts["relationship"]:
         return
     _add_stored_edges(resolver.connection, spool, rejections)
     for name, type_id in resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS)).items():
-        for line in _find_cycles(spool.list_edges(type_id)):
+        for line, number in _find_cycles(spool.list_edges(type_id)):
+            if not is_written and spool.leave_out(number, f"relation {name} that closes a cycle"):
+                continue
             reason = f"The relationship {name} forms a cycle with others. Remove one of them."
             rejections.add(line, _FIELD, reason)
 
@@ -180,15 +186,15 @@ def _add_stored_edges(connection: Connection, spool: Spool, rejections: Rejectio
     for rows in stored.partitions():
         in_file = spool.find_stored(requirement_relationships.name, [row.id for row in rows])
         for row_id, source, target, type_id in rows:
-            if row_id not in in_file and (line := spool.add_edge(source, target, type_id, None)):
+            if row_id not in in_file and (line := spool.add_edge((source, target, type_id), None)):
                 rejections.add(line, _FIELD, _STORED)
 
 
-def _find_cycles(edges: dict[tuple[str, str], int]) -> Iterator[int]:
-    """Yield for each cycle the line of its relationship that is the last in the file, unless the file has none.
+def _find_cycles(edges: dict[tuple[str, str], tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield for each cycle the place of its relationship that is the last in the file, unless the file has none.
 
     Args:
-        edges: the lines of the relationships by their ends; 0 for one that only the database has.
+        edges: the lines and the numbers of the relationships by their ends; 0 for one that only the database has.
     """
     for _ in range(_MOST_CYCLES):
         order = TopologicalSorter[str]()
@@ -198,7 +204,8 @@ def _find_cycles(edges: dict[tuple[str, str], int]) -> Iterator[int]:
             order.prepare()
         except CycleError as error:
             last = max(pairwise(error.args[1]), key=edges.__getitem__)
-            if line := edges.pop(last):
-                yield line
+            place = edges.pop(last)
+            if place[0]:
+                yield place
         else:
             return

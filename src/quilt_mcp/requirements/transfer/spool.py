@@ -38,8 +38,9 @@ _TABLES = f"""
     -- the records whose reference IDs are numbers of other tools
     CREATE TABLE foreign_numbers (number INTEGER PRIMARY KEY);
     CREATE TABLE criteria (id TEXT PRIMARY KEY, story TEXT) WITHOUT ROWID;
-    CREATE TABLE edges (source TEXT, target TEXT, type TEXT, line INTEGER, PRIMARY KEY (source, target, type))
-        WITHOUT ROWID;
+    CREATE TABLE edges (
+        source TEXT, target TEXT, type TEXT, line INTEGER, number INTEGER, PRIMARY KEY (source, target, type)
+    ) WITHOUT ROWID;
     BEGIN;
 """
 
@@ -188,20 +189,39 @@ class Spool:
         statement = "SELECT id, story FROM criteria WHERE id IN (SELECT value FROM json_each(?))"
         return dict(self.connection.execute(statement, (json.dumps(list(criteria)),)).fetchall())
 
-    def add_edge(self, source: str, target: str, type_id: str, line: int | None) -> int | None:
-        """Add a relationship. Return the line of the same relationship in the file, if it was added before."""
-        edge = (source, target, type_id)
-        if self.connection.execute("INSERT OR IGNORE INTO edges VALUES (?, ?, ?, ?)", (*edge, line)).rowcount:
+    def add_edge(self, ends: tuple[str, str, str], line: int | None, number: int | None = None) -> int | None:
+        """Add a relationship. Return the line of the same relationship in the file, if it was added before.
+
+        Args:
+            ends: the source, the target and the type.
+            line: in the file; None for one that only the database has.
+            number: of the record.
+        """
+        if self.connection.execute(
+            "INSERT OR IGNORE INTO edges VALUES (?, ?, ?, ?, ?)", (*ends, line, number)
+        ).rowcount:
             return None
-        ends = "source = ? AND target = ? AND type = ?"
-        found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {ends}", edge).fetchone()[0]  # noqa: S608 - constants
+        same = "source = ? AND target = ? AND type = ?"
+        found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {same}", ends).fetchone()[0]  # noqa: S608 - constants
         return found
 
-    def list_edges(self, type_id: str) -> dict[tuple[str, str], int]:
-        """Return the lines of the relationships of a type by their ends; 0 for one that only the database has."""
-        statement = "SELECT source, target, line FROM edges WHERE type = ? ORDER BY line"
+    def list_edges(self, type_id: str) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return the line and the number of each relationship of a type; 0 if only the database has it."""
+        statement = "SELECT source, target, line, number FROM edges WHERE type = ? ORDER BY line"
         found = self.connection.execute(statement, (type_id,))
-        return {(sys.intern(source), sys.intern(target)): line or 0 for source, target, line in found}
+        return {
+            (sys.intern(source), sys.intern(target)): (line or 0, number or 0) for source, target, line, number in found
+        }
+
+    def leave_out(self, number: int, reason: str) -> bool:
+        """Leave out a relationship of another tool, and count it. Return whether it is one."""
+        is_foreign = bool(self.connection.execute("DELETE FROM foreign_numbers WHERE number = ?", (number,)).rowcount)
+        if is_foreign:
+            self.connection.execute("DELETE FROM records WHERE number = ?", (number,))
+            self.connection.execute("DELETE FROM keys WHERE number = ?", (number,))
+            self.counts["relationship"] -= 1
+            self.skipped[reason] += 1
+        return is_foreign
 
     def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
         """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""

@@ -202,6 +202,8 @@ class _Objects:
             fields["id"] = self._make_id(f"{source} {type_id} {target}")
         elif source in self._structure.keys:
             del fields["id"]  # which the other tool changed too
+        if not type_id.startswith("relation-") and "id" in fields:
+            self.foreign[str(fields["id"])] = True
         self._add(element.line, fields)
 
     def _add_foreign_relation(self, element: Element, type_id: str, source: str, target: str) -> None:
@@ -351,6 +353,7 @@ class _Objects:
             self._skipped[f"relation {name} that is repeated or leads to its own source"] += 1
             return
         self._relations.add((source, target, name))
+        self.foreign[self._make_id(identifier)] = True
         ends = {"source_requirement_id": self._make_id(source), "target_requirement_id": self._make_id(target)}
         self._add(line, {"kind": "relationship", "id": self._make_id(identifier), **ends, "relationship_type_id": name})
 
