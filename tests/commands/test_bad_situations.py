@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from quilt_mcp.commands.cli import PIPE_CLOSED, main
-from quilt_mcp.commands.clients import CLIENTS, Client
+from quilt_mcp.commands.clients import CLIENTS, Client, ClientName
 from quilt_mcp.commands.install import executable
 from tests.commands.test_cli_install_clients import read
 from tests.commands.test_cli_install_refusals import list_files
@@ -122,8 +122,10 @@ def make_file(client: Client, texts: dict[str, str]) -> tuple[Path, str]:
 @pytest.mark.usefixtures("started")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_file_of_each_client_in_each_form_keeps_the_rest_and_is_restored(name: str, form: str, home: Path) -> None:
-    client = CLIENTS[name]  # type: ignore[index]
+def test_a_file_of_each_client_in_each_form_keeps_the_rest_and_is_restored(
+    name: ClientName, form: str, home: Path
+) -> None:
+    client = CLIENTS[name]
     path, text = make_file(client, TEXTS)
     before, target = FORMS[form](text), path
     if form == "link":
@@ -145,8 +147,8 @@ def test_a_file_of_each_client_in_each_form_keeps_the_rest_and_is_restored(name:
 
 @pytest.mark.usefixtures("started", "home")
 @pytest.mark.parametrize("name", CLIENTS)
-def test_null_instead_of_servers_is_replaced(name: str) -> None:
-    client = CLIENTS[name]  # type: ignore[index]
+def test_null_instead_of_servers_is_replaced(name: ClientName) -> None:
+    client = CLIENTS[name]
     path, text = make_file(client, NULL)
     path.write_text(text)
     assert main(["install", name, "--write"]) == 0
@@ -159,9 +161,9 @@ def test_null_instead_of_servers_is_replaced(name: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="no modes of files")
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_read_only_file_of_each_client_is_not_changed(
-    name: str, home: Path, capsys: pytest.CaptureFixture[str]
+    name: ClientName, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, text = make_file(CLIENTS[name], TEXTS)  # type: ignore[index]
+    path, text = make_file(CLIENTS[name], TEXTS)
     path.write_text(text)
     path.chmod(0o444)
     before = list_files(home)
@@ -173,8 +175,8 @@ def test_a_read_only_file_of_each_client_is_not_changed(
 @pytest.mark.soak
 @pytest.mark.usefixtures("started", "home")
 @pytest.mark.parametrize("name", ["cursor", "codex", "goose"])
-def test_a_file_of_10_megabytes_in_each_language(name: str) -> None:
-    path, text = make_file(CLIENTS[name], TEXTS)  # type: ignore[index]
+def test_a_file_of_10_megabytes_in_each_language(name: ClientName) -> None:
+    path, text = make_file(CLIENTS[name], TEXTS)
     lines = "".join(f"# {at:08d} {'x' * 100}\n" for at in range(100_000))
     if path.suffix == ".json":
         lines = "".join(f"// {at:08d} {'x' * 100}\n" for at in range(100_000))
@@ -188,8 +190,8 @@ def test_a_file_of_10_megabytes_in_each_language(name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["cursor", "codex", "goose"])
-def test_two_programs_at_once_leave_one_entry_and_the_rest(name: str, home: Path) -> None:
-    path, text = make_file(CLIENTS[name], TEXTS)  # type: ignore[index]
+def test_two_programs_at_once_leave_one_entry_and_the_rest(name: ClientName, home: Path) -> None:
+    path, text = make_file(CLIENTS[name], TEXTS)
     path.write_text(text)
     environment = os.environ | {"HOME": str(home)}
     command = [executable(), "install", name, "--write", "--demo"]
@@ -204,7 +206,7 @@ def test_two_programs_at_once_leave_one_entry_and_the_rest(name: str, home: Path
     assert 0 in results
     assert set(results) <= {0, 1}
     values = read(path.read_text(), path.suffix)
-    assert (values["a"], values[CLIENTS[name].servers].keys()) == (1, {"other", "quilt"})  # type: ignore[index]
+    assert (values["a"], values[CLIENTS[name].servers].keys()) == (1, {"other", "quilt"})
 
 
 WORDS = (

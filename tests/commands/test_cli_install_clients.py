@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.clients import CLIENTS
+from quilt_mcp.commands.clients import CLIENTS, ClientName
 from quilt_mcp.commands.doctor import find_next, list_connected
 from quilt_mcp.commands.install import executable
 from tests.support.client_home import home, started
@@ -71,7 +71,9 @@ def read(text: str, suffix: str) -> Any:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="these paths are those of Linux")
 @pytest.mark.parametrize("client", WRITTEN)
-def test_a_new_file_has_the_form_of_the_client(client: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_file_has_the_form_of_the_client(
+    client: ClientName, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name, expected = WRITTEN[client]
     path = home / name
     assert main(["install", client, "--env", "A=1"]) == 0
@@ -142,8 +144,8 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("client", "text"), TEXTS.values(), ids=TEXTS)
-def test_the_rest_of_a_file_is_kept_and_restored(client: str, text: str, home: Path) -> None:
-    path = CLIENTS[client].find_files()[0]  # type: ignore[index]
+def test_the_rest_of_a_file_is_kept_and_restored(client: ClientName, text: str, home: Path) -> None:
+    path = CLIENTS[client].find_files()[0]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
     assert main(["install", client, "--write", "--env", "A=1"]) == 0
@@ -154,8 +156,8 @@ def test_the_rest_of_a_file_is_kept_and_restored(client: str, text: str, home: P
     assert written.count("\n") == written.count("\r\n") or "\r\n" not in text
     values = read(written.removeprefix("\ufeff"), path.suffix)
     before = read(text.removeprefix("\ufeff") or "", path.suffix) if text else {}
-    servers = values.pop(CLIENTS[client].servers)  # type: ignore[index]
-    others = before.pop(CLIENTS[client].servers, None) or {}  # type: ignore[index]
+    servers = values.pop(CLIENTS[client].servers)
+    others = before.pop(CLIENTS[client].servers, None) or {}
     assert (values, {name: one for name, one in servers.items() if name != "quilt"}) == (before, others)
     assert main(["install", client, "--write"]) == 0
     assert path.read_bytes().decode() == written
@@ -165,8 +167,8 @@ def test_the_rest_of_a_file_is_kept_and_restored(client: str, text: str, home: P
 
 
 @pytest.mark.parametrize(("client", "text"), [("codex", TOML), ("goose", YAML)])
-def test_removing_without_a_copy_keeps_the_rest(client: str, text: str, home: Path) -> None:
-    path = CLIENTS[client].find_files()[0]  # type: ignore[index]
+def test_removing_without_a_copy_keeps_the_rest(client: ClientName, text: str, home: Path) -> None:
+    path = CLIENTS[client].find_files()[0]
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert main(["install", client, "--write"]) == 0
@@ -192,9 +194,9 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "client", "words"), [(text, *rest) for text, rest in REFUSED.items()])
 def test_a_form_that_cannot_be_changed_is_refused_and_the_lines_to_add_are_printed(
-    text: str, client: str, words: str, home: Path, capsys: pytest.CaptureFixture[str]
+    text: str, client: ClientName, words: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = CLIENTS[client].find_files()[0]  # type: ignore[index]
+    path = CLIENTS[client].find_files()[0]
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert main(["install", client, "--write"]) == 1

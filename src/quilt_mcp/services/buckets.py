@@ -144,7 +144,7 @@ def shorten(bucket: TitledBucket) -> ShortBucket:
         "tags": tags,
         "relevance": bucket["relevance"],
     }
-    if names := [name for name, value in cut.items() if value != bucket[name]]:  # type: ignore[literal-required]
+    if names := [name for name, value in cut.items() if value != bucket[name]]:  # type: ignore[literal-required]  # names of cut
         cut["truncated"] = names
     return cut
 
