@@ -344,6 +344,21 @@ SITUATIONS = {
             )
         },
     ),
+    "more data catalogs than a page": Situation(
+        DATABASES,
+        {"data.other_data_catalogs.48.name": "c48", "data.other_data_catalogs_truncated": True},
+        {
+            "athena.ListDataCatalogs": Reply(
+                {
+                    "DataCatalogsSummary": [
+                        {"CatalogName": "AwsDataCatalog", "Type": "GLUE"},
+                        *({"CatalogName": f"c{number:02}", "Type": "LAMBDA"} for number in range(49)),
+                    ],
+                    "NextToken": "t",
+                }
+            )
+        },
+    ),
     "data catalogs are refused": Situation(
         DATABASES,
         {"success": True, "data.other_data_catalogs": None},

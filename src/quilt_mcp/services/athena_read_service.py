@@ -93,12 +93,15 @@ class DatabasesAnswer(Paged):
         other_data_catalogs: the data catalogs of Athena beside it, sorted, at most 50, such as those of tabulator and
             of connectors to other databases; null on other pages than the first, and if Athena did not list them.
             `SHOW DATABASES IN` shows what one has.
+        other_data_catalogs_truncated: true if Athena has more, as its console shows; absent if not, or if they were not
+            listed.
         region: the AWS region.
     """
 
     databases: list[DatabaseRow]
     data_catalog: str
     other_data_catalogs: list[DataCatalogRow] | None
+    other_data_catalogs_truncated: NotRequired[Literal[True]]
     region: str
 
 
@@ -483,25 +486,32 @@ def athena_databases_list(cursor: str | None = None, limit: str | None = None) -
         limit=limit,
         scope=("glue databases", aws.region),
     )
-    return {
+    others, has_more = (None, False) if cursor else _list_other_catalogs(aws)
+    answer: DatabasesAnswer = {
         "databases": page.rows,
         "next_cursor": page.next_cursor,
         "data_catalog": DATA_CATALOG,
-        "other_data_catalogs": None if cursor else _list_other_catalogs(aws),
+        "other_data_catalogs": others,
         "count": page.total,
         "region": aws.region,
     }
+    if has_more:
+        answer["other_data_catalogs_truncated"] = True
+    return answer
 
 
-def _list_other_catalogs(aws: "AWSClients") -> list[DataCatalogRow] | None:
-    """List the first data catalogs; None if Athena refuses or fails, which says nothing about the databases of Glue."""
+def _list_other_catalogs(aws: "AWSClients") -> tuple[list[DataCatalogRow] | None, bool]:
+    """List the first data catalogs, and say whether Athena has more.
+
+    They are None if Athena refuses or fails, which says nothing about the databases of Glue.
+    """
     try:
         found: athena.ListDataCatalogsOutputTypeDef = aws.call("athena", "list_data_catalogs", MaxResults=MAX_NAMES)
     except ResourceFailure:
-        return None
+        return None, False
     listed = [one for one in found.get("DataCatalogsSummary", []) if "CatalogName" in one]
     names = {one["CatalogName"]: one.get("Type") for one in listed if one["CatalogName"] != DATA_CATALOG}
-    return [{"name": name, "type": names[name]} for name in sorted(names)]
+    return [{"name": name, "type": names[name]} for name in sorted(names)], bool(found.get("NextToken"))
 
 
 def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:
