@@ -23,7 +23,7 @@ class APIKeyRow(TypedDict):
 
     Attributes:
         name: the name that its owner gave it.
-        owner: the email address of the user to whom it belongs.
+        owner: the email address of the user who holds it.
         fingerprint: a part of it, by which its owner recognizes it.
         status: active or expired.
         created_at: ISO 8601 in UTC.

@@ -1,4 +1,4 @@
-"""Who can use a bucket by the roles of the stack, what the caller's other roles would give, and whom to ask.
+"""Who can use a bucket by the roles of the stack, what the caller's other roles would give, and the administrators.
 
 Only administrators may read what roles contain, and who has which. To others the stack names the users whose current
 role has a right.
@@ -67,13 +67,13 @@ class People(TypedDict):
     Attributes:
         collaborators: the active users who may use the bucket by a role that Quilt manages, sorted by name, at most
             200; a right that needs no switch comes first. Null if the stack does not tell you.
-        collaborators_reason: why that is unknown, or whom the list does not contain; null if it is complete.
+        collaborators_reason: why that is unknown, or which users the list does not contain; null if it is complete.
         own_roles: your roles, and what each would give you here after a switch; null if the stack does not say which
             roles you have.
         own_roles_reason: why the roles or their rights are unknown; null if they are known.
         administrators: the active administrators to ask for a right, sorted, without service accounts, at most 200;
             null if unknown.
-        administrators_reason: why they are unknown, and whom to ask instead; null if they are known.
+        administrators_reason: why they are unknown, and who can help instead; null if they are known.
     """
 
     collaborators: list[Collaborator] | None

@@ -73,7 +73,7 @@ class UsersAnswer(Paged):
     users: list[UserRow]
     """The users of this page, in the order that was asked for."""
     unreadable_count: NotRequired[int]
-    """The number of users whom the stack could not read, or sent in a form that this server does not know; absent if
+    """The number of users that the stack could not read, or sent in a form that this server does not know; absent if
     there are none. They are neither listed nor counted."""
 
 
