@@ -316,6 +316,7 @@ async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(provid
             answer = await start_sign_in(second, await client_id(first))
             page = await first.get(answer.headers["location"].removeprefix(PUBLIC))
             assert (page.status_code, "zq-client" in page.text) == (HTTPStatus.OK, True)
+            assert page.headers["cache-control"] == "no-store"
             found = valkey.values()
             assert set(valkey.expiries()) == {True}
         for store in stores:
@@ -531,7 +532,7 @@ async def test_a_repeated_refresh_is_for_its_client_and_for_a_moment(provider: P
         signed_in = await sign_in(client)
         assert (await refresh(client, signed_in)).status_code == HTTPStatus.OK
         stranger = await refresh(client, signed_in | {"client_id": await client_id(client)})
-        assert (stranger.status_code, stranger.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_grant")
+        assert (stranger.status_code, stranger.json()["error"]) == (HTTPStatus.BAD_REQUEST, "invalid_grant")
 
         async def is_forgotten() -> bool:
             answer: dict[str, str] = (await refresh(client, signed_in)).json()
@@ -540,11 +541,50 @@ async def test_a_repeated_refresh_is_for_its_client_and_for_a_moment(provider: P
         await until_awaited(is_forgotten)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ({"client_name": "zq\u202etxt"}, "invalid_client_metadata"),
+        ({"client_name": "zq\n\nApprove"}, "invalid_client_metadata"),
+        ({"client_name": "z" * 101}, "invalid_client_metadata"),
+        ({"redirect_uris": [f"{CALLBACK}#there"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": [f"{CALLBACK}#"]}, "invalid_redirect_uri"),
+        ({"client_name": "Zoë's Клиент 客户 🙂"}, None),
+    ],
+)
+async def test_a_client_that_the_page_of_consent_cannot_show_is_not_registered(
+    metadata: dict[str, Any], error: str | None, provider: Provider
+) -> None:
+    async with shop(provider.settings()) as (client, _):
+        answer = await client.post("/register", json={"redirect_uris": [CALLBACK]} | metadata)
+        assert answer.status_code == (HTTPStatus.BAD_REQUEST if error else HTTPStatus.CREATED)
+        assert answer.json().get("error") == error
+
+
+async def test_tokens_are_for_this_resource_only(provider: Provider) -> None:
+    async with shop(provider.settings()) as (client, _):
+        form = await get_code(client)
+        for other in ("https://evil.example/mcp", f"{PUBLIC}/mcp/other", ""):
+            answer = await client.post("/token", data=form | {"resource": [f"{PUBLIC}/mcp", other]})
+            expected = HTTPStatus.BAD_REQUEST if other else HTTPStatus.OK  # an empty parameter is none
+            assert answer.status_code == expected, other
+            assert other == "" or answer.json()["error"] == "invalid_target"
+        signed_in = answer.json() | {"client_id": form["client_id"]}
+        asked = {name: signed_in[name] for name in ("refresh_token", "client_id")} | {"grant_type": "refresh_token"}
+        answer = await client.post("/token", data=asked | {"resource": "https://evil.example/mcp"})
+        assert (answer.status_code, answer.json()["error"]) == (HTTPStatus.BAD_REQUEST, "invalid_target")
+        assert answer.headers["cache-control"] == "no-store"
+        answer = await client.post("/token", data=asked | {"resource": f"{PUBLIC}/mcp/"})
+        assert answer.status_code == HTTPStatus.OK
+        unknown = await client.post("/token", data=asked | {"client_id": "zq"})
+        assert (unknown.status_code, unknown.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_client")
+
+
 async def test_a_code_is_exchanged_once_in_all_processes(provider: Provider) -> None:
     async with shop(provider.settings()) as (one, _), shop(provider.settings()) as (other, _):
         form = await get_code(one)
         answers = await asyncio.gather(*(client.post("/token", data=form) for client in (one, other) * 4))
-        assert sorted(answer.status_code for answer in answers) == [HTTPStatus.OK, *[HTTPStatus.UNAUTHORIZED] * 7]
+        assert sorted(answer.status_code for answer in answers) == [HTTPStatus.OK, *[HTTPStatus.BAD_REQUEST] * 7]
 
 
 @pytest.mark.parametrize("name", ["refresh_token", "access_token"])

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from ctypes import c_bool
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from itertools import pairwise
@@ -24,6 +25,7 @@ import httpx2
 import pytest
 import uvicorn
 from fastmcp import Client
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -336,7 +338,14 @@ async def test_sighup_replaces_the_workers(count: int, tmp_path: Path) -> None:
             assert await is_new()
             async with new_client(client.base_url) as one:
                 text = (await one.get("/metrics", headers={"Authorization": "Bearer zq-new"})).text
+                ready = (await one.get("/ready?verbose")).json()
             assert f"quilt_mcp_outdated_workers {count}.0" in text
+            assert ready["outdated_workers"] == count
+            families = text_string_to_metric_families(text)
+            [times] = [one for one in families if one.name == "quilt_mcp_settings_read_timestamp_seconds"]
+            read_at = [int(one.value) for one in times.samples]
+            assert len(read_at) == count
+            assert datetime.fromisoformat(ready["settings_read_at"]).timestamp() in read_at
             file.write_text("zq-last")  # without another signal
             await until(lambda: len(server.workers) == count and not {*before} & {*server.workers})
             assert await metrics() == [401, 401]

@@ -212,6 +212,24 @@ async def test_a_token_with_a_new_key_just_after_one_with_no_key_is_not_refused_
         assert await statuses(client, READ_QUICK, *sent) == [401, 503, 200, 401]
 
 
+async def test_each_of_several_keys_with_one_id_verifies(issuer: Issuer) -> None:
+    keys = issuer.keys.body
+    assert isinstance(keys, dict)
+    [known] = keys["keys"]
+    other = RSAKey.generate_key(2048)
+    second = RSAKey.import_key(other.as_pem(private=False)).as_dict() | {"kid": "one"}
+    foreign = [{"kty": "EC", "kid": "one"}, {"kty": "OKP", "kid": "one", "crv": "Ed25519"}]
+    for order in ([known, *foreign, second], [second, *foreign, known]):
+        issuer.answer = Answer(HTTPStatus.OK, {"keys": order})
+        async with shop(auth=issuer.create_verifier()) as (client, _):
+            head = {"alg": "RS256", "kid": "one"}
+            by_other = {"Authorization": f"Bearer {jwt.encode(head, claims(), other)}"}
+            expired = {"Authorization": f"Bearer {jwt.encode(head, claims(exp=1), other)}"}
+            stranger = {"Authorization": f"Bearer {jwt.encode(head, claims(), RSAKey.generate_key(2048))}"}
+            found = await statuses(client, READ_QUICK, sign(claims()), by_other, expired, stranger)
+            assert found == [HTTPStatus.OK, HTTPStatus.OK, HTTPStatus.UNAUTHORIZED, HTTPStatus.UNAUTHORIZED]
+
+
 async def test_tokens_of_a_retired_key_get_401_also_beside_others_with_unknown_keys(issuer: Issuer) -> None:
     verifier = issuer.create_verifier(refresh_seconds=0.3)  # it is only waited for
     async with shop(auth=verifier) as (client, _):

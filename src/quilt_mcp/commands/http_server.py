@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ctypes import c_bool, c_int
@@ -31,7 +32,7 @@ from quilt_mcp.http.audit import AUDIT_LOG, audit_requests, auditing, note_event
 from quilt_mcp.http.auth import RESOURCES
 from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
-from quilt_mcp.http.reload import Count
+from quilt_mcp.http.reload import Count, WorkerSettings
 from quilt_mcp.http.server import (
     Connection,
     Shutdown,
@@ -90,6 +91,7 @@ def run_workers(settings: ServerSettings, host: str, listener: socket.socket, co
 def create_worker_application(host: str, leaving: Flag, outdated: Count) -> Starlette:
     """Create the application of a worker process, from the settings of its environment."""
     exit_with_parent()
+    read_at = time.time()
     try:
         domains = find_domains()
         settings = read_settings(domains)
@@ -104,7 +106,8 @@ def create_worker_application(host: str, leaving: Flag, outdated: Count) -> Star
         reason = str(error)
         logger.error("this worker cannot start: %s", reason)  # noqa: TRY400 - the message is the whole reason
         sys.exit(1)
-    return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving, outdated=outdated)
+    worker = WorkerSettings(read_at, outdated)
+    return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving, worker=worker)
 
 
 def create_web_server(
@@ -130,18 +133,18 @@ def create_http_application(
     transport: Transport,
     host: str,
     leaving: Flag | None = None,
-    outdated: Count | None = None,
+    worker: WorkerSettings | None = None,
     is_direct: bool = True,
 ) -> Starlette:
     """Create the HTTP application of a server, with its readiness checks, metrics and rate limits.
 
-    `outdated` is how many workers of this server have the settings from before a SIGHUP. `is_direct` says whether reads
-    take the direct path. It must be false if components or middleware were added.
+    `worker` says which settings this one of several workers has. `is_direct` says whether reads take the direct path.
+    It must be false if components or middleware were added.
     """
     manager, admission = mcp.manager, mcp.app.part(Admission)
     pools = mcp.app.part(Pools)
     uris = [*manager.registry, *mcp.guard.names]
-    metrics = Metrics(uris, waiting=lambda: pools.waiting, outdated=outdated, commit=find_commit())
+    metrics = Metrics(uris, waiting=lambda: pools.waiting, settings=worker, commit=find_commit())
     log = mcp.app.part(open_audit_log)
     log.failed = partial(admission.note, "audit_failure")
 

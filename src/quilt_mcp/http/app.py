@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from ctypes import c_bool
+from datetime import UTC, datetime
 from hmac import compare_digest
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -26,6 +27,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Lifespan
 
 from quilt_mcp.app.build import find_version
+from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.http.direct import Direct
@@ -116,13 +118,16 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
     async def ready(request: Request) -> Response:
         """Return 200 if all systems respond, else 503. If the server authenticates, the names need a token.
 
-        Return 503 also while the server shuts down.
+        Return 503 also while the server shuts down. With `?verbose`, several workers say which settings they have.
         """
         if readiness.leaving.value:
             return JSONResponse({"status": "shutting down"}, HTTPStatus.SERVICE_UNAVAILABLE, headers=NO_STORE)
         failing = await readiness.find_failing()
         may_see_names = mcp.auth is None or request.user.is_authenticated
-        names = {"failing": failing} if failing and may_see_names else {}
+        names: dict[str, object] = {"failing": failing} if failing and may_see_names else {}
+        if numbers.settings and may_see_names and "verbose" in request.query_params:
+            read_at = iso(datetime.fromtimestamp(numbers.settings.read_at, UTC))
+            names |= {"settings_read_at": read_at, "outdated_workers": numbers.settings.outdated.value}
         status = HTTPStatus.SERVICE_UNAVAILABLE if failing else HTTPStatus.OK
         return JSONResponse({"status": "not ready" if failing else "ready"} | names, status, headers=NO_STORE)
 

@@ -35,7 +35,7 @@ from quilt_mcp.app.build import find_version
 from quilt_mcp.core import errors
 from quilt_mcp.core.tracing import DONE, Read, Reads
 from quilt_mcp.http.admission import Admission, Event
-from quilt_mcp.http.reload import Count
+from quilt_mcp.http.reload import WorkerSettings
 
 if sys.platform != "win32":  # which has no workers
     import fcntl
@@ -62,7 +62,7 @@ class Metrics:
     Args:
         uris: the patterns of the registry, and the names of tools and prompts. All others are counted as `unknown`.
         waiting: returns the number of reads that wait for a thread.
-        outdated: how many workers have the settings from before a SIGHUP.
+        settings: which ones this worker has; None for a server in one process.
         commit: of this installation; None if it is not known.
     """
 
@@ -71,11 +71,11 @@ class Metrics:
         uris: Collection[str] = (),
         *,
         waiting: Callable[[], int] = lambda: 0,
-        outdated: Count | None = None,
+        settings: WorkerSettings | None = None,
         commit: str | None = None,
     ) -> None:
         self.commit = commit
-        self._outdated = outdated
+        self.settings = settings
         self._uris = NO_PATTERNS | set(uris)
         self._waiting = waiting
         if directory := os.environ.get(MULTIPROCESS):
@@ -104,6 +104,14 @@ class Metrics:
             registry=own,
             multiprocess_mode="livemostrecent",
         )
+        if settings:
+            read_at = Gauge(
+                "quilt_mcp_settings_read_timestamp_seconds",
+                "When a worker read its settings.",
+                registry=own,
+                multiprocess_mode="liveall",
+            )
+            read_at.set(settings.read_at)
         self._events = counter(
             "quilt_mcp_events_total", "Exceeded limits, and failures of the shared state.", ["event"]
         )
@@ -131,7 +139,9 @@ class Metrics:
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format, summed over all processes, including those that ended."""
         directory = os.environ.get(MULTIPROCESS)
-        self._outdated_workers.set(self._outdated.value if self._outdated else 0)  # only the parent process knows when
+        self._outdated_workers.set(
+            self.settings.outdated.value if self.settings else 0
+        )  # only the parent process knows when
         if not directory:
             return generate_latest(self._registry)
         for number in {path.stem for path in Path(directory).glob("*.lock")}:

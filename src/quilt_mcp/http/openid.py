@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from fastmcp.server.auth import OIDCProxy, TokenVerifier
@@ -28,14 +28,17 @@ from mcp.server.auth.provider import (
     AuthorizationParams,
     AuthorizeError,
     RefreshToken,
+    RegistrationError,
     TokenError,
 )
 from mcp.server.auth.settings import RevocationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.http.request_state import SignInStoreError, note_sign_in_failure
@@ -45,7 +48,9 @@ from quilt_mcp.http.tokens import ANSWER_BYTES, AnyVerifier, IntrospectionVerifi
 logger = logging.getLogger(__name__)
 
 PROVIDER_SECONDS = 10.0
-REVOKE = "/revoke"
+CONSENT, REVOKE, TOKEN = "/consent", "/revoke", "/token"
+MAX_NAME = 100
+"""The most characters of a client's name. The page of consent shows it."""
 NO_STORE = {"Cache-Control": "no-store"}
 TOKENS, PROVIDER_TOKENS = "mcp-jti-mappings", "mcp-upstream-tokens"
 """FastMCP's collections: of its own tokens by their ids, and of the provider's. A test fails if the names change."""
@@ -57,6 +62,60 @@ NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
 CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
 """Scopes that clients ask for, some of them always. They have no effect."""
+
+
+def _forbid_storing(app: ASGIApp) -> ASGIApp:
+    """Return what serves an application whose answers no cache may keep."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_unstored(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("cache-control", "no-store")
+            await send(message)
+
+        await app(scope, receive, send_unstored)
+
+    return serve
+
+
+class TokenEndpoint:
+    """Refuses tokens for another resource (RFC 8707, 2), and answers `invalid_grant` with 400 (RFC 6749, 5.2).
+
+    FastMCP answers it with 401, which is for a request to the resource.
+    """
+
+    def __init__(self, app: ASGIApp, resource: str) -> None:
+        self._app, self._resource = app, resource
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        body = await request.body()  # which a layer limits
+        asked = parse_qs(body.decode("utf-8", "replace")).get("resource", [])
+        if any(one.rstrip("/") != self._resource.rstrip("/") for one in asked):
+            content = {
+                "error": "invalid_target",
+                "error_description": f"The resource of this server is {self._resource}",
+            }
+            await JSONResponse(content, HTTPStatus.BAD_REQUEST, NO_STORE)(scope, receive, send)
+            return
+        start: Message = {}
+
+        async def receive_again() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send_corrected(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.UNAUTHORIZED:
+                start = message
+                return
+            if start:
+                if b'"invalid_grant"' in message.get("body", b""):
+                    start["status"] = HTTPStatus.BAD_REQUEST
+                await send(start)
+                start = {}
+            await send(message)
+
+        await self._app(scope, receive_again, send_corrected)
 
 
 VerifiedToken = Literal["access", "id", "introspection"]
@@ -142,8 +201,29 @@ class OpenIDProxy(OIDCProxy):
         """Return the routes, also the one where clients look for the metadata of an issuer with a path (RFC 8414)."""
         routes, path = super().get_routes(mcp_path), urlsplit(str(self.issuer_url)).path.rstrip("/")
         routes = [one for one in routes if one.path != REVOKE] + [Route(REVOKE, self._revoke, methods=["POST"])]
+        resource = str(self.base_url).rstrip("/") + (mcp_path or "")
+        for one in (one for one in routes if one.path == TOKEN):
+            one.app = TokenEndpoint(one.app, resource)
+        for one in (one for one in routes if one.path == CONSENT):
+            one.app = _forbid_storing(one.app)
         known = [one for one in routes if path and one.path == "/.well-known/oauth-authorization-server"]
         return [*routes, *(Route(one.path + path, one.endpoint, methods=["GET", "OPTIONS"]) for one in known)]
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        """Register a client, if the page of consent can show its name.
+
+        Raises:
+            RegistrationError: the name is long or has invisible characters, or an address has a fragment.
+        """
+        name = client_info.client_name or ""
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise RegistrationError(
+                "invalid_client_metadata",
+                f"client_name must have at most {MAX_NAME} characters, all of them visible",
+            )
+        if any(uri.fragment is not None for uri in client_info.redirect_uris or []):  # RFC 6749, 3.1.2
+            raise RegistrationError("invalid_redirect_uri", "a redirect URI has no fragment")
+        await super().register_client(client_info)
 
     async def check_issuer(self) -> None:
         await self._verifier.check_issuer()

@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 START_SECONDS = 60.0
@@ -23,6 +24,19 @@ class Count(Protocol):
     """A number that several processes share."""
 
     value: int
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """Which settings a worker has.
+
+    Attributes:
+        read_at: before it read them, in seconds since 1970. What changed later, it does not know.
+        outdated: how many workers have the settings from before the last SIGHUP.
+    """
+
+    read_at: float
+    outdated: Count
 
 
 class WorkerProcess(Protocol):

@@ -23,6 +23,8 @@ from cachetools import TTLCache
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.auth.providers.jwt import JWTVerifier
 from fastmcp.utilities.auth import decode_jwt_header
+from joserfc.errors import JoseError
+from joserfc.jwk import OctKey, import_key
 from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
@@ -44,6 +46,8 @@ MAX_TIME = 1e15
 UNKNOWN_SECONDS = 60.0
 """How long a key that the issuer does not have stays unknown."""
 UNKNOWN_KEYS, MAX_KEY_ID = 10_000, 200
+MAX_KEYS_OF_ID = 4
+"""How many keys with one `kid` are tried. An issuer that replaces a key without a new id publishes two."""
 LOGGED_REASONS, LOGGED_SECONDS = 100, 60.0
 """A reason for a refusal is logged once in this time."""
 NO_JWT = (
@@ -105,7 +109,7 @@ class StrictJWTVerifier(JWTVerifier):
             if not isinstance(header, dict) or header.get("crit") == []:  # RFC 7515, 4.1.11
                 return None
             before = self._published.fetches if self._published else 0
-            found = await super().load_access_token(token)
+            found = await super().load_access_token(token) or await self._try_others(token, header.get("kid"))
             is_valid = found is not None and _is_access_token(header) and _is_current(found.claims)
         except (ValueError, RecursionError, OverflowError):  # no JSON, deeply nested JSON, an `exp` of 400 digits
             return None
@@ -113,6 +117,24 @@ class StrictJWTVerifier(JWTVerifier):
         if is_open and self._published is not None and self._published.may_lack(header.get("kid"), before):
             note_sign_in_failure()
         return found if is_valid else None
+
+    async def _try_others(self, token: str, key_id: object) -> AccessToken | None:
+        """Verify a token with each of several keys that have one `kid`. FastMCP's verifier knows the last of them."""
+        keys = self._published.find_keys(key_id) if self._published else []
+        for key in keys[:MAX_KEYS_OF_ID] if len(keys) > 1 else []:
+            try:
+                made = import_key(key)
+            except (JoseError, TypeError, ValueError):  # a type that the library does not know, or a damaged key
+                continue
+            if isinstance(made, OctKey):  # a secret is no public key
+                continue
+            public_key = made.as_pem(private=False)
+            one = JWTVerifier(
+                public_key=public_key, issuer=self.issuer, audience=self.audience, algorithm=self.algorithm
+            )
+            if found := await one.load_access_token(token):
+                return found
+        return None
 
     def _explain(self, token: str) -> str:
         """Return why a token is refused, as far as it says that itself."""
@@ -200,10 +222,14 @@ class PublishedKeys(httpx2.AsyncClient):
         self._good, self._failed_at = (time.monotonic(), response), None
         return response
 
+    def find_keys(self, key_id: object) -> list[dict[str, Any]]:
+        """Return the keys of the last good response that have this id."""
+        keys = self._good[1].json()["keys"] if self._good else []
+        return [one for one in keys if one.get("kid") == key_id]
+
     def may_lack(self, key_id: object, before: int) -> bool:
         """Return whether the issuer may have published this key: it fails, or was not asked after `before` fetches."""
-        keys = self._good[1].json()["keys"] if self._good else []
-        if any(one.get("kid") == key_id for one in keys):
+        if self.find_keys(key_id):
             return False
         if self._failed_at is not None or not isinstance(key_id, str):
             return self._failed_at is not None
