@@ -108,7 +108,7 @@ _SIGN_INS: dict[str, tuple[str, ...]] = {
 _NEEDED_BY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_JWT, ("jwt_jwks_url", "jwt_public_key")),
     **dict.fromkeys(_INTROSPECTION, ("introspection_url",)),
-    **dict.fromkeys((*_OIDC, "oidc_audience", "oidc_token"), ("oidc_config_url",)),
+    **dict.fromkeys((*_OIDC, "oidc_audience", "oidc_token", "oidc_resource"), ("oidc_config_url",)),
     "required_scopes": tuple(_SIGN_INS),
 }
 """Settings that have no effect without one of these. Without an error, users would expect a sign-in."""
@@ -179,6 +179,11 @@ class SignInSettings(NetworkSettings):
         None,
         description="Which token of the OpenID provider is verified: the `access` token as a JWT, the default; the "
         "`id` token, if access tokens are opaque; or the access token by `introspection` at the provider.",
+    )
+    oidc_resource: Literal["forward", "omit"] | None = Field(
+        None,
+        description="Whether the OpenID provider gets the `resource` of clients (RFC 8707): `forward`, the default, or "
+        "`omit`, for a provider that refuses the parameter or does not know this resource.",
     )
     introspection_url: AnyHttpUrl | None = Field(
         None, description="URL where the issuer of opaque access tokens says who owns them (RFC 7662)."

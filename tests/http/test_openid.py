@@ -70,14 +70,19 @@ class Provider:
         """With rotation, refresh tokens that were used. Another use ends the sign-in."""
         self.is_revoked = False
         self.revoked: list[str] = []
-        self.keys = RSAKey.import_key(PAIR.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
+        self.use_keys(PAIR, "one")
         self.server = LoopbackServer(self._respond, 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
 
+    def use_keys(self, pair: RSAKeyPair, key_id: str) -> None:
+        """Sign with this key, and publish no other one."""
+        self.pair, self.key_id = pair, key_id
+        self.keys = RSAKey.import_key(pair.public_key).as_dict() | {"kid": key_id, "alg": "RS256", "use": "sig"}
+
     def token(self, seconds: int = 3600) -> dict[str, Any]:
         claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + seconds} | self.claims
-        key = RSAKey.import_key(PAIR.private_key.get_secret_value())
-        access = jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
+        key = RSAKey.import_key(self.pair.private_key.get_secret_value())
+        access = jwt.encode({"alg": self.algorithm, "kid": self.key_id}, claims, key, algorithms=[self.algorithm])
         refresh = "r" if self.rotates is None else f"r{next(self.rotates)}"
         found = {"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": 3600}
         return found | self.tokens
@@ -585,6 +590,27 @@ async def test_a_code_is_exchanged_once_in_all_processes(provider: Provider) -> 
         form = await get_code(one)
         answers = await asyncio.gather(*(client.post("/token", data=form) for client in (one, other) * 4))
         assert sorted(answer.status_code for answer in answers) == [HTTPStatus.OK, *[HTTPStatus.BAD_REQUEST] * 7]
+
+
+async def test_a_person_stays_signed_in_for_a_day_of_refreshes_restarts_and_new_keys(provider: Provider) -> None:
+    provider.rotates = itertools.count()
+    signed_in: dict[str, Any] = {}
+    with time_machine.travel(datetime.now(UTC)) as clock:
+        for part in range(8):
+            if part % 2:
+                provider.use_keys(RSAKeyPair.generate(), f"of part {part}")
+            async with shop(provider.settings()) as (client, _):  # as after a restart
+                signed_in = signed_in or await sign_in(client)
+                ends = time.time() + signed_in["expires_in"] if part == 0 else time.time()
+                for _ in range(6):
+                    clock.shift(1800)
+                    if time.time() >= ends:
+                        answer = await refresh(client, signed_in)
+                        assert answer.status_code == HTTPStatus.OK, answer.text
+                        signed_in |= answer.json()
+                        ends = time.time() + signed_in["expires_in"]
+                    assert await read(client, signed_in["access_token"]) == HTTPStatus.OK
+    assert not provider.is_revoked
 
 
 @pytest.mark.parametrize("name", ["refresh_token", "access_token"])

@@ -14,6 +14,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
+from fastmcp import Client
+from fastmcp.client.auth import OAuth
+from fastmcp.client.transports import StreamableHttpTransport
 from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.http.provider_checks import check_provider
@@ -68,23 +71,36 @@ async def providing(folder: Path, public: str, **options: object) -> AsyncIterat
         await process.wait()
 
 
+def find_packages(request: pytest.FixtureRequest) -> Path:
+    """Return the folder with the packages from npm."""
+    return install_packages(Path(request.config.cache.mkdir("openid-provider")), FILES / "package.json")
+
+
 @asynccontextmanager
 async def signing_in(
-    request: pytest.FixtureRequest, tmp_path: Path, *arguments: str, settings: Any = None, **options: object
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    *arguments: str,
+    settings: Any = None,
+    port: int = 0,
+    **options: object,
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Provider]]:
-    """Start a provider and a server that sign people in at it, and yield a browser at the server."""
-    folder = install_packages(Path(request.config.cache.mkdir("openid-provider")), FILES / "package.json")
-    async with providing(folder, PUBLIC, **options) as provider:
+    """Start a provider and a server that sign people in at it, and yield a browser at the server.
+
+    With a port, the public URL of the server is on this port. Clients need that; a browser does without.
+    """
+    public, listen = (f"http://127.0.0.1:{port}", ("--port", str(port))) if port else (PUBLIC, ())
+    async with providing(find_packages(request), public, **options) as provider:
         environment = {
             "QUILT_MCP_OIDC_CONFIG_URL": f"{provider.url}/.well-known/openid-configuration",
             "QUILT_MCP_OIDC_CLIENT_ID": "quilt",
             "QUILT_MCP_OIDC_CLIENT_SECRET": SECRET,
-            "QUILT_MCP_PUBLIC_URL": PUBLIC,
+            "QUILT_MCP_PUBLIC_URL": public,
             "NO_PROXY": "127.0.0.1",
             **(settings or {}),
         }
         async with (
-            serve_http(tmp_path, *arguments, **environment) as server,
+            serve_http(tmp_path, *arguments, *listen, **environment) as server,
             httpx2.AsyncClient(base_url=server.url.removesuffix("/mcp"), trust_env=False, timeout=30) as browser,
         ):
             yield browser, provider
@@ -138,7 +154,7 @@ async def get_tokens(browser: httpx2.AsyncClient) -> dict[str, Any]:
 
 
 AUDIENCE = {"QUILT_MCP_OIDC_AUDIENCE": "quilt-mcp"}
-CONFIGURATIONS: dict[str, tuple[dict[str, object], dict[str, str], list[str]]] = {
+CONFIGURATIONS: dict[str, tuple[dict[str, Any], dict[str, str], list[str]]] = {
     "JWT": ({}, {}, []),
     "JWT for an audience": ({}, AUDIENCE, []),
     "without rotation": ({"rotates": False}, {}, []),
@@ -168,6 +184,124 @@ async def test_a_person_stays_signed_in(name: str, request: pytest.FixtureReques
             assert again.json() == answers[0].json()
             tokens |= again.json()
             assert await read(browser, tokens) == HTTPStatus.OK
+
+
+async def visit(address: str) -> httpx2.Response:
+    """Open an address in a browser of its own, consent, and return to the client, which listens on this machine."""
+    async with httpx2.AsyncClient(trust_env=False, follow_redirects=True, timeout=30) as browser:
+        page = await browser.get(address)
+        form = dict(re.findall(r'name="(txn_id|csrf_token)"\s+value="([^"]+)"', page.text)) | {"action": "approve"}
+        origin = "{0.scheme}://{0.netloc}".format(urlsplit(str(page.url)))
+        return await browser.post(str(page.url), data=form, headers={"Origin": origin})
+
+
+class Person(OAuth):
+    """FastMCP's client, whose person signs in at once."""
+
+    visits = 0
+
+    async def redirect_handler(self, authorization_url: str) -> None:
+        self.visits += 1
+        self.visit = asyncio.create_task(visit(authorization_url))
+
+
+WORKERS = pytest.mark.parametrize("arguments", [(), ("--workers", "2")], ids=["one process", "two workers"])
+
+
+@WORKERS
+@pytest.mark.filterwarnings("ignore:Using in-memory token storage")
+async def test_the_client_of_fastmcp_signs_in_once(
+    arguments: tuple[str, ...], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Its access token ends after two seconds, so that reads need new ones."""
+    port = find_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    async with signing_in(request, tmp_path, *arguments, port=port, seconds=2):
+        person = Person(url)
+        for _ in range(ROUNDS):
+            async with Client(StreamableHttpTransport(url, auth=person)) as client:
+                answers = await asyncio.gather(*(client.read_resource("config://security") for _ in range(4)))
+                assert len(answers) == 4
+                await asyncio.sleep(1)  # a token that has ended is what is tested
+        assert person.visits == 1
+
+
+@WORKERS
+async def test_mcp_remote_signs_in_once(
+    arguments: tuple[str, ...], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    folder, port = find_packages(request), find_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    proxy = str(folder / "node_modules" / "mcp-remote" / "dist" / "proxy.js")
+    command = [str(find_node(folder)), proxy, url, str(find_port()), "--allow-http", "--transport", "http-only"]
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "MCP_REMOTE_CONFIG_DIR": str(tmp_path / "remote")}
+    async with signing_in(request, tmp_path, *arguments, port=port, seconds=2):
+        for number in range(2):  # the second start uses what the first one stored
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                env=environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            assert process.stdin
+            assert process.stdout
+            assert process.stderr
+            addresses: list[str] = []
+            visits = asyncio.create_task(visit_printed(process.stderr, addresses))
+            try:
+                parameters = {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": {},
+                    "clientInfo": {"name": "t", "version": "1"},
+                }
+                answer = await ask(process, 1, "initialize", parameters)
+                assert answer["result"]["serverInfo"]["name"] == "quilt-mcp"
+                for round_number in range(ROUNDS):
+                    asked = {"uri": "config://security"}
+                    answer = await ask(process, 2 + round_number, "resources/read", asked)
+                    assert answer["result"]["contents"][0]["uri"] == "config://security"
+                    await asyncio.sleep(1)  # a token that has ended is what is tested
+            finally:
+                process.kill()
+                await process.wait()
+                visits.cancel()
+            assert len(addresses) == (1 if number == 0 else 0)
+
+
+async def visit_printed(stderr: asyncio.StreamReader, addresses: list[str]) -> None:
+    """Visit each address of a sign-in that a client prints for its person."""
+    while line := (await stderr.readline()).decode():
+        for address in re.findall(r"http://127\.0\.0\.1:\d+/authorize\S+", line):
+            addresses.append(address)
+            await visit(address)
+
+
+async def ask(process: asyncio.subprocess.Process, number: int, method: str, parameters: dict[str, Any]) -> Any:
+    """Send a request over stdio, and return its answer."""
+    assert process.stdin
+    assert process.stdout
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+    process.stdin.write(json.dumps(message).encode() + b"\n")
+    async with asyncio.timeout(60):
+        while line := await process.stdout.readline():
+            answer = json.loads(line)
+            if answer.get("id") == number:
+                return answer
+    raise AssertionError("the client has ended")
+
+
+@pytest.mark.filterwarnings("ignore:Using in-memory token storage")
+async def test_a_provider_that_does_not_know_the_resource_gets_none(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    port = find_port()
+    url, settings = f"http://127.0.0.1:{port}/mcp", {"QUILT_MCP_OIDC_RESOURCE": "omit"}
+    async with (
+        signing_in(request, tmp_path, port=port, settings=settings, resources=False),
+        Client(StreamableHttpTransport(url, auth=Person(url))) as client,
+    ):
+        assert await client.read_resource("config://security")
 
 
 async def test_opaque_tokens_end_the_sign_in_with_the_setting_that_helps(

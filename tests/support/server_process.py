@@ -83,13 +83,16 @@ async def serve_http(
 async def run_http(
     command: Sequence[str], environment: Mapping[str, str], directory: Path, transport: str = "http"
 ) -> AsyncIterator[HTTPServerProcess]:
-    """Run a command that takes the arguments of `quilt-mcp serve`, on a free port, with its log in the directory."""
+    """Run a command that takes the arguments of `quilt-mcp serve`, with its log in the directory.
+
+    Without `--port`, it serves on a free port.
+    """
     log = directory / f"{token_hex(4)}.log"
     _accept_ctrl_c()
     with log.open("wb") as stderr, log.with_suffix(".out").open("wb") as stdout:
         process = await asyncio.create_subprocess_exec(
             *command,
-            *("--transport", transport, "--port", "0"),
+            *("--transport", transport, *(() if "--port" in command else ("--port", "0"))),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

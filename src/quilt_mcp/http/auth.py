@@ -159,6 +159,7 @@ def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedSto
             client_secret=secret,
             store=store,
             verified=settings.oidc_token or "access",
+            forward_resource=settings.oidc_resource != "omit",
             audience=settings.oidc_audience,
             algorithm=settings.jwt_algorithm,
             base_url=str(settings.public_url),

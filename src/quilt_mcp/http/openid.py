@@ -56,12 +56,25 @@ TOKENS, PROVIDER_TOKENS = "mcp-jti-mappings", "mcp-upstream-tokens"
 """FastMCP's collections: of its own tokens by their ids, and of the provider's. A test fails if the names change."""
 CODE_SECONDS = 600.0
 """How long a code stays used. FastMCP's are valid for five minutes."""
+EARLY_SECONDS = 60
+"""How long before its end a token counts as ended for clients. A repeated answer can be a minute old."""
 CHALLENGE = re.compile(r"[A-Za-z0-9\-._~]{43,128}")
 """The form of a `code_challenge` (RFC 7636, 4.2)."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
 CLIENT_SCOPES = ("openid", "profile", "email", "offline_access")
 """Scopes that clients ask for, some of them always. They have no effect."""
+
+
+def _announce_early(token: OAuthToken) -> OAuthToken:
+    """Announce the end of a token before it ends.
+
+    Clients such as the MCP library use a token until its last moment, and after 401 they ask the person to sign in
+    again, although they could have refreshed it.
+    """
+    if token.expires_in:
+        token.expires_in -= min(EARLY_SECONDS, max(1, token.expires_in // 4))
+    return token
 
 
 def _forbid_storing(app: ASGIApp) -> ASGIApp:
@@ -259,7 +272,7 @@ class OpenIDProxy(OIDCProxy):
             await self.sign_ins.release(name)
             raise
         await self.sign_ins.keep_client(str(client.client_id))
-        return token
+        return _announce_early(token)
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         """Return what is known about a refresh token, also about one that was used a moment ago."""
@@ -282,7 +295,7 @@ class OpenIDProxy(OIDCProxy):
         async def renew() -> JSONObject:
             token = await super(OpenIDProxy, self).exchange_refresh_token(client, refresh_token, scopes)
             await self.sign_ins.keep_client(str(client.client_id))
-            return {"client_id": client.client_id, "token": token.model_dump(mode="json")}
+            return {"client_id": client.client_id, "token": _announce_early(token).model_dump(mode="json")}
 
         key = refresh_token.token
         if key not in self._renewals:  # in a task of its own: another request can wait for it when this one ends

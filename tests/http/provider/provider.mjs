@@ -5,14 +5,15 @@
 //   tokens: "jwt" for access tokens that are JWTs for an audience, or "opaque"
 //   rotates: whether a refresh token can be used once; a second use ends the sign-in
 //   seconds: how long access tokens are valid
+//   resources: whether it knows any resource that is asked for, or none
 import http from 'node:http'
 import { generateKeyPairSync } from 'node:crypto'
 import { createRequire } from 'node:module'
 
 const [port, redirectUri, options] = process.argv.slice(2)
-const { Provider } = await import(createRequire(`${process.cwd()}/`).resolve('oidc-provider'))
+const { Provider, errors } = await import(createRequire(`${process.cwd()}/`).resolve('oidc-provider'))
 const issuer = `http://127.0.0.1:${port}`
-const given = { tokens: 'jwt', rotates: true, seconds: 600, ...JSON.parse(options) }
+const given = { tokens: 'jwt', rotates: true, seconds: 600, resources: true, ...JSON.parse(options) }
 const state = { ...given, isDown: false, exchanges: 0, keys: [makeKey('one')] }
 const stored = new Map() // the provider before and after a change of its keys has the same
 
@@ -68,13 +69,13 @@ function makeProvider() {
         enabled: state.tokens === 'jwt',
         defaultResource: async () => 'urn:quilt',
         useGrantedResource: async () => true,
-        getResourceServerInfo: async () => ({
+        getResourceServerInfo: async (_, resource) => state.resources || resource === 'urn:quilt' ? ({
           scope: 'openid offline_access read',
           audience: 'quilt-mcp',
           accessTokenTTL: state.seconds,
           accessTokenFormat: 'jwt',
           jwt: { sign: { alg: 'RS256' } },
-        }),
+        }) : Promise.reject(new errors.InvalidTarget()),
       },
     },
   })
@@ -89,7 +90,8 @@ async function interact(request, response) {
   }
   const grant = new provider.Grant({ accountId: details.session.accountId, clientId: details.params.client_id })
   grant.addOIDCScope('openid offline_access read')
-  grant.addResourceScope('urn:quilt', 'openid offline_access read')
+  const resources = [details.params.resource ?? []].flat()
+  for (const one of ['urn:quilt', ...resources]) grant.addResourceScope(one, 'openid offline_access read')
   const consent = { grantId: await grant.save() }
   return provider.interactionFinished(request, response, { consent }, { mergeWithLastSubmission: true })
 }
