@@ -62,6 +62,8 @@ class Provider:
         self.failure: Answer | None = None
         self.metadata: dict[str, Any] = {}
         self.exchanges = 0
+        self.pages: dict[str, Answer] = {}
+        """What it answers instead, by path."""
         self.claims: dict[str, Any] = {}
         self.tokens: dict[str, Any] = {}
         """What its tokens have instead."""
@@ -88,6 +90,8 @@ class Provider:
         return found | self.tokens
 
     def _respond(self, asked: Request) -> Answer:
+        if asked.path in self.pages:
+            return self.pages[asked.path]
         if asked.path == "/keys":
             return Answer(HTTPStatus.OK, {"keys": [self.keys] if self.keys else []})
         if asked.path == "/revoked":

@@ -145,7 +145,7 @@ class LocalSignIns(SignInStore):
 
     def __init__(self, name: str, secret: str, *, repeat_seconds: float = REPEAT_SECONDS) -> None:
         self._directory = fastmcp.settings.home / "oauth-proxy" / hashlib.sha256(name.encode()).hexdigest()[:12]
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep_at = 0.0
         store = FileTreeStore(
             data_directory=self._directory,
