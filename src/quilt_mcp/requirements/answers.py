@@ -116,6 +116,20 @@ class RequirementType(TypedDict):
     """Null if there is none."""
 
 
+class BriefRow(TypedDict):
+    """An entity with `view=brief`."""
+
+    reference_id: str
+    """Prefix and number, such as EP-001."""
+    title: str
+    """Its first 52 characters, with `…` at the end if there are more. For an acceptance criterion, which has no title,
+    its description."""
+    status: str | None
+    """Null for an acceptance criterion, which has none."""
+    uri: str
+    """The URI of the entity."""
+
+
 class Counted(TypedDict):
     """The fields that all pages share."""
 
@@ -128,28 +142,28 @@ class Counted(TypedDict):
 class EpicPage(Counted):
     """A page of epics, in the order of their IDs or of `sort`."""
 
-    epics: list[Epic]
+    epics: list[Epic | BriefRow]
     """The epics of this page."""
 
 
 class UserStoryPage(Counted):
     """A page of user stories, in the order of their IDs or of `sort`."""
 
-    user_stories: list[UserStory]
+    user_stories: list[UserStory | BriefRow]
     """The user stories of this page."""
 
 
 class RequirementPage(Counted):
     """A page of requirements, in the order of their IDs or of `sort`."""
 
-    requirements: list[Requirement]
+    requirements: list[Requirement | BriefRow]
     """The requirements of this page."""
 
 
 class AcceptanceCriterionPage(Counted):
     """A page of acceptance criteria, in the order of their IDs or of `sort`."""
 
-    acceptance_criteria: list[AcceptanceCriterion]
+    acceptance_criteria: list[AcceptanceCriterion | BriefRow]
     """The acceptance criteria of this page."""
 
 
@@ -235,6 +249,43 @@ class RequirementRelationships(Requirement):
     """True if this page contains all relationships."""
 
 
+class RelatedPair(TypedDict):
+    """A relationship of one requirement to another."""
+
+    type: str
+    """The name of its type, such as depends_on."""
+    sentence: str
+    """What it says, such as REQ-006 depends on REQ-001."""
+    source_reference_id: str
+    """The reference ID of the requirement from which it leads."""
+    source_title: str
+    """The title of that requirement."""
+    target_reference_id: str
+    """The reference ID of the requirement to which it leads."""
+    target_title: str
+    """The title of that requirement."""
+    uri: str
+    """The URI of all relationships of the source."""
+
+
+class RelationshipCount(TypedDict):
+    """How many relationships have a type."""
+
+    type: str
+    """The name of the type."""
+    count: int
+    """How many relationships have it."""
+
+
+class RelationshipPage(Counted):
+    """A page of the relationships between requirements that the caller may see, in the order of their IDs."""
+
+    types: list[RelationshipCount] | None
+    """How many there are of each type; null after the first page, which has it."""
+    relationships: list[RelatedPair]
+    """The relationships of this page."""
+
+
 class SearchResult(TypedDict):
     """An entity that matches a query."""
 
@@ -254,9 +305,9 @@ class SearchResult(TypedDict):
     """Null for an acceptance criterion."""
     created_at: str | None
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
-    match: Literal["reference_id", "title", "text"]
+    match: Literal["reference_id", "title", "text", "stems", "some_words"]
     """Where it matches: `reference_id` if the query is its reference ID, `title` if the title contains all required
-    terms, else `text`."""
+    terms, else `text`; `stems` or `some_words` as in `relaxed`."""
     relevance: float
     """The score of the database, to three decimals: higher is better among results with the same `match`. Scores of
     different queries or databases cannot be compared."""
@@ -264,17 +315,40 @@ class SearchResult(TypedDict):
     """The URI of the entity."""
 
 
+class BriefResult(BriefRow):
+    """An entity that matches a query, with `view=brief`."""
+
+    type: str
+    """`epic`, `user_story`, `acceptance_criteria` or `requirement`."""
+    match: Literal["reference_id", "title", "text", "stems", "some_words"]
+    """Where it matches."""
+
+
+class MissingWord(TypedDict):
+    """A word that occurs in nothing that the caller may see, in no form."""
+
+    word: str
+    """The word, as given."""
+    nearest: list[str]
+    """At most 3 words that occur and resemble it, in lower case and without accents."""
+
+
 class SearchPage(TypedDict):
     """A page of search results, with the best first."""
 
     query: str
     """The query, as given."""
-    results: list[SearchResult]
+    results: list[SearchResult | BriefResult]
     """The results of this page."""
     count: int
     """The total of all pages."""
     count_is_exact: bool
     """False if there are more matches than `count`, the maximum that a client can page through."""
+    relaxed: Literal["stems", "some_words"] | None
+    """If less than 5 results have all words as written, others follow: with words of the same `stems` in English,
+    German or French, such as deletion for delete; or with `some_words`, most of them. Null if there are none."""
+    missing_words: list[MissingWord]
+    """If no result has all words as written: the words that occur nowhere."""
     ignores: list[Literal["case", "accents"]]
     """The differences between letters that do not count. A database of the earlier requirements system can lack
     `accents`."""
@@ -467,7 +541,55 @@ class Coverage(TypedDict):
     """With a category: the `cursor` of the next page; null on the last page. Else null: see `rest` of each gap."""
 
 
+class ValueCount(TypedDict):
+    """How many entities have a value."""
+
+    value: str
+    """The status, the number of the priority, or the name."""
+    count: int
+    """How many entities have it."""
+    uri: str | None
+    """The list of these entities; null if no list is limited like this answer."""
+
+
+class Group(TypedDict):
+    """The entities of a kind by one of their fields."""
+
+    by: str
+    """`status`, `priority`, `assignee`, `type` or `project`."""
+    values: list[ValueCount]
+    """Each status and priority, and the 50 most frequent of the others."""
+    is_complete: bool
+    """False if there are more values."""
+
+
+class KindSummary(TypedDict):
+    """How many entities of a kind there are."""
+
+    type: str
+    """`epic`, `user_story`, `acceptance_criteria` or `requirement`."""
+    count: int
+    """How many."""
+    uri: str | None
+    """The list of them; null if no list is limited like this answer."""
+    groups: list[Group]
+    """The groups that were asked for and that the kind has."""
+
+
+class Summary(TypedDict):
+    """How many entities the caller may see."""
+
+    epic: BriefEntity | None
+    """The epic to which the answer is limited; null for all epics."""
+    project: ProjectName | None
+    """The project to which the answer is limited; null for all projects."""
+    kinds: list[KindSummary]
+    """One for each kind. With an epic, the kinds below it."""
+
+
 A_co = TypeVar("A_co", covariant=True)
+BRIEF_TITLE = 52
+"""Maximum length of a title with `view=brief`: a page of 50 then has at most 8,000 characters."""
 MAX_SHOWN = 120
 """Maximum length of a description that is shown as a title, because an acceptance criterion has no title."""
 
@@ -536,4 +658,26 @@ ACCEPTANCE_CRITERIA = Entities(
     "acceptance criteria",
     "up to its epic, and the requirements that refer to it, with theirs",
 )
+
+
+class BriefEntities(Entities[BriefRow]):
+    """The rows of one kind with `view=brief`."""
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return ("id", "reference_id", *(("title", "status") if self.kind.statuses else ("description",)))
+
+    def build(self, row: "AnyRow") -> BriefRow:
+        return make_brief_row(self.kind, row.reference_id, row[2], row.status if self.kind.statuses else None)
+
+
+def make_brief_row(kind: Kind, reference_id: str, title: str, status: str | None) -> BriefRow:
+    shown = title if len(title) <= BRIEF_TITLE else f"{title[: BRIEF_TITLE - 1]}…"
+    return {"reference_id": reference_id, "title": shown, "status": status, "uri": kind.make_uri(reference_id)}
+
+
 COLLECTIONS: tuple[Entities[object], ...] = (EPICS, USER_STORIES, REQUIREMENTS, ACCEPTANCE_CRITERIA)
+BRIEF: dict[str, BriefEntities] = {
+    one.kind.name: BriefEntities(one.kind, BriefRow, one.page, one.one, one.many, one.leads) for one in COLLECTIONS
+}
+"""The rows with `view=brief`, by the name of the kind."""

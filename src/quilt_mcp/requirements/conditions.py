@@ -23,9 +23,9 @@ from sqlalchemy.sql.operators import custom_op
 
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.failures import UnknownUser
-from quilt_mcp.requirements.model import ADMINISTRATOR, Kind
+from quilt_mcp.requirements.model import ADMINISTRATOR, EPIC, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import Sort, SortKey
-from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, project_members, users
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, project_members, user_stories, users
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,9 @@ class Selection:
     type_ids: tuple[str, ...] = ()
     project_ids: tuple[str, ...] = ()
     updated_since: datetime | None = None
+    created_since: datetime | None = None
+    kinds: tuple[str, ...] = ()
+    epic_id: str | None = None
     sort: Sort | None = None
 
     def limit(
@@ -112,7 +115,7 @@ class Selection:
             ("assignee_id", self.assignee_ids or self.includes_unassigned),
             ("type_id", self.type_ids),
         )
-        if any(value and name not in columns for name, value in wanted):
+        if any(value and name not in columns for name, value in wanted) or (self.kinds and kind.name not in self.kinds):
             return None
 
         def find(name: str) -> AnyColumn:
@@ -128,9 +131,20 @@ class Selection:
         for name, ids in (("type_id", self.type_ids), ("project_id", self.project_ids)):
             if ids:
                 conditions.append(match_any(find(name), ids, dialect))
-        if self.updated_since:
-            conditions.append(find("updated_at") >= self.updated_since)
+        times = (("updated_at", self.updated_since), ("created_at", self.created_since))
+        conditions += [find(name) >= since for name, since in times if since]
+        if self.epic_id:
+            conditions.append(is_below(kind, self.epic_id))
         return conditions + restrict(find("project_id"), scope, dialect)
+
+
+def is_below(kind: Kind, epic_id: str) -> ColumnElement[bool]:
+    """Return the condition that an entity of a kind belongs to an epic, or is it."""
+    columns = BY_KIND[kind.name].c
+    if kind is EPIC:
+        return columns.id == epic_id
+    of_epic = user_stories.c.epic_id == epic_id
+    return of_epic if kind is USER_STORY else columns.user_story_id.in_(select(user_stories.c.id).where(of_epic))
 
 
 def sort_columns(kind: Kind, key: SortKey, dialect: str) -> list[AnyColumn]:

@@ -16,7 +16,7 @@ from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
+from quilt_mcp.requirements.conditions import Conditions, Selection, hide, is_below, restrict
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
@@ -53,9 +53,7 @@ class Filter:
         if self.project:
             conditions.append(columns.project_id == self.project["id"])
         if self.epic:
-            of_epic = user_stories.c.epic_id == self.epic["id"]
-            stories = select(user_stories.c.id).where(of_epic)
-            conditions.append(of_epic if kind is USER_STORY else columns.user_story_id.in_(stories))
+            conditions.append(is_below(kind, self.epic["id"]))
         return conditions
 
 
@@ -65,6 +63,8 @@ def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]
     if category == "stories_without_criteria":
         # The children of a visible story are visible: they are in its project.
         return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
+    if category == "stories_without_requirements":
+        return {USER_STORY: ~exists().where(requirements.c.user_story_id == user_stories.c.id)}
     if category == "criteria_without_requirements":
         # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
         visible = restrict(hide(requirements.c.project_id, reader.dialect), reader.scope, reader.dialect)

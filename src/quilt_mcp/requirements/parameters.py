@@ -11,7 +11,7 @@ from uuid import UUID
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.parameters import parse_integer
-from quilt_mcp.requirements.model import BY_PREFIX, KINDS, PRIORITIES, REQUIREMENT, Kind, format_reference
+from quilt_mcp.requirements.model import BY_PREFIX, EPIC, KINDS, PRIORITIES, REQUIREMENT, Kind, format_reference
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NEARLY_REFERENCE = re.compile(r"([A-Za-z]+)[-_.~]*([0-9]{1,15})")
@@ -76,11 +76,16 @@ def advise_list(kind: Kind) -> str:
     return f"Read requirements://{kind.segment} for the existing IDs."
 
 
+GROUPS = ("status", "priority", "assignee", "type", "project")
+"""The values of `group`."""
+VIEWS = ("full", "brief")
+"""The values of `view`."""
 MAX_DEPTH = 10
 DEFAULT_DEPTH = 3
 
 CATEGORIES = (
     "stories_without_criteria",
+    "stories_without_requirements",
     "criteria_without_requirements",
     "requirements_without_criterion",
     "orphans",
@@ -91,6 +96,26 @@ CATEGORIES = (
 def parse_depth(text: str | None) -> int:
     advice = f"Omit `depth` for {DEFAULT_DEPTH} steps. To go farther, start another trace at `continue_at`."
     return parse_integer("depth", text, default=DEFAULT_DEPTH, largest=MAX_DEPTH, advice=advice)
+
+
+def parse_groups(text: str | None) -> tuple[str, ...]:
+    """Parse the groups of a summary, in their own order; the status and the priority if there is no text."""
+    wanted = _split("group", text) or GROUPS[:2]
+    for one in wanted:
+        if one not in GROUPS:
+            raise refuse_value("group", one, GROUPS)
+    return tuple(one for one in GROUPS if one in wanted)
+
+
+def parse_view(text: str | None) -> bool:
+    """Return whether rows are brief."""
+    if text is not None and text not in VIEWS:
+        raise refuse_value("view", text, VIEWS)
+    return text == "brief"
+
+
+def parse_types(text: str | None) -> tuple[str, ...]:
+    return _split("type", text)
 
 
 def parse_category(text: str | None, cursor: str | None, *, has_epic: bool) -> tuple[str, ...]:
@@ -147,8 +172,9 @@ MAX_SHOWN = 20
 
 SortKey: TypeAlias = Literal["reference_id", "title", "priority", "created_at", "updated_at"]
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
-SEARCH_FILTERS = ("status", "priority", "assignee", "type", "project", "updated_since")
+SEARCH_FILTERS = ("kind", "status", "priority", "assignee", "type", "project", "epic", "updated_since")
 """The parameters of a search, which is always sorted by relevance."""
+SINCE = ("updated_since", "created_since")
 _PLANNED_ONLY = {"title", "priority"}
 
 
@@ -161,6 +187,9 @@ class FilterTexts(TypedDict, total=False):
     type: str
     project: str
     updated_since: str
+    created_since: str
+    kind: str
+    epic: str
     sort: str
 
 
@@ -187,6 +216,9 @@ class Filters:
     type: tuple[str, ...] = ()
     project: tuple[str, ...] = ()
     updated_since: datetime | None = None
+    created_since: datetime | None = None
+    kind: tuple[Kind, ...] = ()
+    epic: EntityId | None = None
     sort: Sort | None = None
 
     def __bool__(self) -> bool:
@@ -197,7 +229,7 @@ class Filters:
 def list_parameters(kind: Kind, *, has_parent: bool = False) -> list[str]:
     planned = ["status", "priority", "assignee"] if kind.statuses else []
     own = [*(["type"] if kind is REQUIREMENT else []), *([] if has_parent else ["project"])]
-    return [*planned, *own, "updated_since", "sort"]
+    return [*planned, *own, *SINCE, "sort"]
 
 
 def describe_filters(kind: Kind) -> str:
@@ -223,7 +255,8 @@ def list_sort_keys(kinds: Iterable[Kind]) -> list[SortKey]:
 
 
 def parse_filters(texts: FilterTexts, kinds: Sequence[Kind] = KINDS) -> Filters:
-    since, order = texts.get("updated_since"), texts.get("sort")
+    since, created, order = texts.get("updated_since"), texts.get("created_since"), texts.get("sort")
+    kind, epic = texts.get("kind"), texts.get("epic")
     return Filters(
         status=_split("status", texts.get("status")),
         priority=tuple(sorted({_parse_priority(one) for one in _split("priority", texts.get("priority"))})),
@@ -231,6 +264,9 @@ def parse_filters(texts: FilterTexts, kinds: Sequence[Kind] = KINDS) -> Filters:
         type=_split("type", texts.get("type")),
         project=_split("project", texts.get("project")),
         updated_since=None if since is None else _parse_time("updated_since", since),
+        created_since=None if created is None else _parse_time("created_since", created),
+        kind=() if kind is None else parse_kinds(kind),
+        epic=None if epic is None else parse_id(EPIC, epic),
         sort=None if order is None else _parse_sort(order, list_sort_keys(kinds)),
     )
 
@@ -257,7 +293,7 @@ def refuse_value(
     shown = ", ".join(list(allowed)[:MAX_SHOWN]) + (", …" if len(allowed) > MAX_SHOWN else "")
     by_folded = {one.casefold(): one for one in allowed}
     actions = [f"Did you mean {by_folded[one]}?" for one in get_close_matches(value.casefold(), by_folded, n=1)]
-    without = "the default order" if name == "sort" else "all"
+    without = {"sort": "the default order", "view": "all fields"}.get(name, "all")
     return InvalidTemplateVariable(
         f"`{name}` must be one of {shown}." if shown else f"`{name}` has no allowed values here.",
         details=f"It was {value!a}.",

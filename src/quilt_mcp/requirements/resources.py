@@ -19,7 +19,16 @@ from quilt_mcp.requirements import answers, parameters, service
 from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, MAX_SHOWN, USER_STORIES, Entities
 from quilt_mcp.requirements.failures import UnknownUser
 from quilt_mcp.requirements.model import BY_NAME, EPIC, KINDS, REQUIREMENT, Kind
-from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH, SEARCH_FILTERS, describe_filters, list_parameters
+from quilt_mcp.requirements.parameters import (
+    CATEGORIES,
+    GROUPS,
+    MAX_DEPTH,
+    SEARCH_FILTERS,
+    SINCE,
+    VIEWS,
+    describe_filters,
+    list_parameters,
+)
 from quilt_mcp.requirements.service import current_store
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
@@ -122,10 +131,10 @@ def _define_list(one: Entities[object], parent: Entities[object] | None = None) 
     """Return the definition of a list of entities, with its filters."""
     function = service.make_list(one, parent)
     filters = list_parameters(one.kind, has_parent=parent is not None)
-    values = {name: partial(service.complete_filters, one.kind, name) for name in filters if name != "updated_since"}
+    values = {name: partial(service.complete_filters, one.kind, name) for name in filters if name not in SINCE}
     path = f"{parent.kind.segment}/{{id}}/{one.kind.segment}" if parent else one.kind.segment
     return define(
-        f"requirements://{path}{{?{','.join(filters)},cursor,limit}}",
+        f"requirements://{path}{{?{','.join(filters)},view,cursor,limit}}",
         function,
         name=f"{one.many.title()} of {parent.one.title().replace('A', 'a', 1)}"
         if parent
@@ -133,7 +142,7 @@ def _define_list(one: Entities[object], parent: Entities[object] | None = None) 
         # discovery has the allowed values once, not again for the children of one entity
         description=None if parent else f"{inspect.getdoc(function)} {describe_filters(one.kind)}",
         parameter_mapping=ENTITY if parent else None,
-        values={**(_id_values(parent.kind) if parent else {}), **values},
+        values={**(_id_values(parent.kind) if parent else {}), **values, "view": partial(service.complete_one, VIEWS)},
         free_text={*filters, "cursor"},  # which can contain spaces and commas, and a title
     )
 
@@ -182,11 +191,12 @@ RESOURCES = [
         values=_id_values(REQUIREMENT),
     ),
     define(
-        f"requirements://search/{{query}}{{?{','.join(SEARCH_FILTERS)},cursor,limit}}",
+        f"requirements://search/{{query}}{{?{','.join(SEARCH_FILTERS)},view,cursor,limit}}",
         service.search,
         name="Search Requirements",
         values={
             "query": service.complete_queries,
+            "view": partial(service.complete_one, VIEWS),
             **{one: partial(service.complete_search_filters, one) for one in SEARCH_FILTERS if one != "updated_since"},
         },
         free_text={"query", *SEARCH_FILTERS},
@@ -200,6 +210,28 @@ RESOURCES = [
             "kind": partial(service.complete_several, list(BY_NAME)),
         },
         free_text={"since", "project", "kind", "cursor"},
+    ),
+    define(
+        "requirements://summary{?group,project,epic}",
+        service.read_summary,
+        name="Summary",
+        values={
+            "group": partial(service.complete_several, GROUPS),
+            "project": service.complete_projects,
+            "epic": partial(service.complete_ids, EPIC),
+        },
+        free_text={"group", "project"},
+    ),
+    define(
+        "requirements://relationships{?type,project,epic,cursor,limit}",
+        service.list_relationships,
+        name="Relationships",
+        values={
+            "type": service.complete_relationship_types,
+            "project": service.complete_projects,
+            "epic": partial(service.complete_ids, EPIC),
+        },
+        free_text={"type", "project", "cursor"},
     ),
     define("requirements://projects{?cursor,limit}", service.list_projects, name="All Projects"),
     *(_define_trace(one) for one in COLLECTIONS),

@@ -16,20 +16,23 @@ from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.requirements.answers import SearchPage, SearchResult
+from quilt_mcp.requirements.answers import BriefResult, SearchPage, SearchResult, make_brief_row
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.model import BY_NAME
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.search_candidates import select_candidates
 from quilt_mcp.requirements.search_existing import select_existing
+from quilt_mcp.requirements.search_relaxed import FEW, Relaxation, find_missing, put_later, relax
 from quilt_mcp.requirements.search_text import ParsedQuery
 from quilt_mcp.requirements.tables import BY_KIND, AnyRow, Statement
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
 _SHOWN = ("title", "description", "priority", "status", "created_at")
+EXAMINED = 100
+"""How many results are searched for a word that resembles another."""
 _MATCHES: tuple[Literal["reference_id"], Literal["title"], Literal["text"]] = ("reference_id", "title", "text")
-"""The value of `match` for each tier."""
+"""The value of `match` for each tier of exact results."""
 
 
 class SearchHits(NamedTuple):
@@ -99,30 +102,51 @@ def read_search_page(
     cap: int,
     selection: Selection,
     most_projects: int,
+    is_brief: bool = False,
 ) -> SearchPage:
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.compute_tag("search", query, reader.scope, selection)
     offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0
-    if reader.is_existing:
-        candidates = select_existing(parsed, reader.scope, selection, most=cap + 1)
-    else:
-        candidates = select_candidates(
-            parsed, reader.scope, selection, reader.dialect, most=cap + 1, most_projects=most_projects
-        )
-    found = rank(reader.connection, candidates, limit=size, offset=offset, cap=cap)
-    shown = fit([_build_result(hit) for hit in found.hits])
+
+    def choose(wanted: ParsedQuery, within: Selection) -> list[Statement]:
+        if reader.is_existing:
+            return select_existing(wanted, reader.scope, within, most=cap + 1)
+        more = {"most": cap + 1, "most_projects": most_projects}
+        return select_candidates(wanted, reader.scope, within, reader.dialect, **more)
+
+    def find_anywhere(wanted: ParsedQuery) -> list[AnyRow]:
+        return rank(reader.connection, choose(wanted, Selection()), limit=EXAMINED, offset=0, cap=cap).hits
+
+    exact = choose(parsed, selection)
+    found = rank(reader.connection, exact, limit=size, offset=offset, cap=cap)
+    missing = find_missing(parsed, find_anywhere) if found.total == 0 else []
+    relaxed: Relaxation | None = None
+    for how, wanted in relax(parsed, [one["word"] for one in missing]) if found.total < FEW else ():
+        both = [*exact, *put_later(choose(wanted, selection))]
+        more = rank(reader.connection, both, limit=size, offset=offset, cap=cap)
+        if more.total > found.total:
+            found, relaxed = more, how
+            break
+    build = _build_brief if is_brief else _build_result
+    shown: list[SearchResult | BriefResult] = fit([build(hit, relaxed) for hit in found.hits])
     following = offset + len(shown) if len(shown) < len(found.hits) else found.next_offset
     return {
         "query": query,
         "results": shown,
         "count": found.total,
         "count_is_exact": found.total_is_exact,
+        "relaxed": relaxed,
+        "missing_words": missing,
         "ignores": ["case"] if reader.is_existing else ["case", "accents"],
         "next_cursor": cursors.encode(str(following), tag) if following is not None else None,
     }
 
 
-def _build_result(hit: AnyRow) -> SearchResult:
+def _find_match(hit: AnyRow, relaxed: Relaxation | None) -> Literal["reference_id", "title", "text"] | Relaxation:
+    return relaxed if relaxed and hit.tier >= len(_MATCHES) else _MATCHES[hit.tier]
+
+
+def _build_result(hit: AnyRow, relaxed: Relaxation | None) -> SearchResult:
     return {
         "id": hit.entity_id,
         "reference_id": hit.reference_id,
@@ -132,7 +156,12 @@ def _build_result(hit: AnyRow) -> SearchResult:
         "priority": hit.priority,
         "status": hit.status,
         "created_at": iso(hit.created_at),
-        "match": _MATCHES[hit.tier],
+        "match": _find_match(hit, relaxed),
         "relevance": round(hit.score, 3),
         "uri": BY_NAME[hit.kind].make_uri(hit.reference_id),
     }
+
+
+def _build_brief(hit: AnyRow, relaxed: Relaxation | None) -> BriefResult:
+    row = make_brief_row(BY_NAME[hit.kind], hit.reference_id, hit.title or hit.description, hit.status)
+    return {**row, "type": hit.kind, "match": _find_match(hit, relaxed)}

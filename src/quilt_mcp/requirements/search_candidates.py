@@ -14,13 +14,15 @@ from sqlalchemy import (
     literal_column,
     select,
     table,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, TSVECTOR
 
-from quilt_mcp.requirements.conditions import Conditions, Scope, Selection, restrict
+from quilt_mcp.requirements.conditions import Conditions, Scope, Selection, is_below, restrict
+from quilt_mcp.requirements.model import KINDS
 from quilt_mcp.requirements.search_text import GAP, ParsedQuery, compile_facets, compile_fts5, compile_tsquery
 from quilt_mcp.requirements.selecting import DEFAULT
-from quilt_mcp.requirements.tables import AnyColumn, Id, Statement, Time
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Id, Statement, Time
 from quilt_mcp.requirements.writing import make_facet
 
 EXACT_REFERENCE, IN_TITLE, ANYWHERE = 0, 1, 2
@@ -84,6 +86,12 @@ def select_candidates(
     conditions = restrict(_entries.c.project_id, scope, dialect)
     if selection.updated_since:
         conditions.append(_entries.c.updated_at >= selection.updated_since)
+    if selection.kinds:
+        conditions.append(_entries.c.kind.in_(selection.kinds))
+    if selection.epic_id:
+        tables = ((kind, BY_KIND[kind.name].c.id) for kind in KINDS)
+        below = (select(row_id).where(is_below(kind, selection.epic_id)) for kind, row_id in tables)
+        conditions.append(_entries.c.entity_id.in_(union_all(*below)))
     if dialect == "sqlite":
         return _select_in_sqlite(query, facets, conditions, most)
     conditions += [_entries.c.facets.overlap(several) for several in facets]

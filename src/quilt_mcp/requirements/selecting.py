@@ -39,7 +39,7 @@ from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.answers import Entities
 from quilt_mcp.requirements.conditions import SORTED_LENGTH, Conditions, Selection, match_any, restrict, sort_columns
-from quilt_mcp.requirements.model import FINAL_STATUSES, KINDS, PRIORITIES, Kind
+from quilt_mcp.requirements.model import EPIC, FINAL_STATUSES, KINDS, PRIORITIES, Kind
 from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, can_name, is_id, refuse_value
 from quilt_mcp.requirements.reads import Reader, restrict_projects
 from quilt_mcp.requirements.tables import (
@@ -75,6 +75,9 @@ class FilterNames:
             type_ids=self._find_types(filters.type),
             project_ids=self._find_projects(filters.project),
             updated_since=filters.updated_since,
+            created_since=filters.created_since,
+            kinds=tuple(kind.name for kind in filters.kind),
+            epic_id=filters.epic and self._reader.find_id(EPIC, filters.epic),
             sort=filters.sort,
         )
 
@@ -326,7 +329,10 @@ class SelectedPages(Generic[A]):
         self._thresholds = thresholds
         self._selection = self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
-        self._sort = selection.sort or (Sort("updated_at") if selection.updated_since else None)
+        since: SortKey | None = (
+            "updated_at" if selection.updated_since else "created_at" if selection.created_since else None
+        )
+        self._sort = selection.sort or (Sort(since) if since else None)
         self._is_descending = self._sort is not None and self._sort.descending
         self._keys = sort_columns(collection.kind, self._sort.key, self._dialect) if self._sort else []
 
@@ -361,6 +367,8 @@ class SelectedPages(Generic[A]):
             return "assignee_id"
         if self._selection.updated_since:
             return "updated_at"
+        if self._selection.created_since:
+            return "created_at"
         if self._reader.scope.projects is not None:
             return "project_id"
         others = {column: attribute for column, attribute in _LEADS.items() if column != "assignee_id"}

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from quilt_mcp.app import current_app
 from quilt_mcp.requirements.answers import (
+    BRIEF,
     ChangePage,
     Coverage,
     Entities,
     EpicHierarchy,
     ProjectPage,
+    RelationshipPage,
     RequirementRelationships,
     RequirementTypePage,
     SearchPage,
+    Summary,
     Trace,
 )
 from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind, format_reference
@@ -25,6 +28,7 @@ from quilt_mcp.requirements.parameters import (
     parse_changes,
     parse_filters,
     parse_kinds,
+    parse_view,
 )
 from quilt_mcp.requirements.settings import RequirementsSettings
 
@@ -73,11 +77,13 @@ def make_list(collection: Entities[object], parent: Entities[object] | None = No
         entity_id: str | None = None,
         cursor: str | None = None,
         limit: str | None = None,
+        view: str | None = None,
         **filters: Unpack[FilterTexts],
     ) -> dict[str, object]:
         selected = parse_filters(filters, [kind])
         owner = (parent.kind, entity_id) if parent and entity_id else None
-        page = current_store().read_page(collection, cursor, limit, selected, owner)
+        rows: Entities[object] = BRIEF[kind.name] if parse_view(view) else collection
+        page = current_store().read_page(rows, cursor, limit, selected, owner)
         return {kind.table: page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
     whole = f"The {collection.many} of {parent.one}" if parent else f"All {collection.many} that you may see"
@@ -136,13 +142,18 @@ def get_requirement_relationships(
 
 
 def search(
-    query: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
+    query: str,
+    cursor: str | None = None,
+    limit: str | None = None,
+    view: str | None = None,
+    **filters: Unpack[FilterTexts],
 ) -> SearchPage:
     """Search all epics, user stories, requirements and acceptance criteria. The best match comes first.
 
-    All words must occur. The query can contain "a phrase", prefix*, -excluded, and OR between alternatives.
+    All words must occur; if few results have them, results with other forms of them or with most of them follow. The
+    query can contain "a phrase", prefix*, -excluded, and OR between alternatives.
     """
-    return current_store().search(query, cursor, limit, parse_filters(filters))
+    return current_store().search(query, cursor, limit, parse_filters(filters), is_brief=parse_view(view))
 
 
 def complete_ids(kind: Kind, prefix: str) -> list[str]:
@@ -160,6 +171,10 @@ def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
 
 def complete_search_filters(parameter: str, prefix: str) -> list[str]:
     """Return the first values of a filter of the search. Only statuses depend on the kind."""
+    if parameter == "kind":
+        return complete_several([kind.name for kind in KINDS], prefix)
+    if parameter == "epic":
+        return complete_ids(EPIC, prefix)
     if parameter != "status":
         return complete_filters(REQUIREMENT, parameter, prefix)
     found = [complete_filters(kind, parameter, prefix) for kind in KINDS if kind.statuses]
@@ -202,6 +217,34 @@ def list_changes(
     """
     page = current_store().read_changes(parse_changes(since, project), parse_kinds(kind), cursor, limit)
     return {"changes": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+
+def read_summary(group: str | None = None, project: str | None = None, epic: str | None = None) -> Summary:
+    """How many epics, user stories, acceptance criteria and requirements there are, by status and priority.
+
+    `group`: status, priority, assignee, type, project. For all that you may see, or for one project or one epic.
+    """
+    return current_store().read_summary(group, project, epic)
+
+
+def list_relationships(
+    type: str | None = None,  # noqa: A002 - the parameter of the URI
+    project: str | None = None,
+    epic: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> RelationshipPage:
+    """Which requirements depend on, block or contradict others, each in a sentence, 50 per page, with counts by type.
+
+    `type`: depends_on, blocks, relates_to, conflicts_with, derives_from, or one of the database's own. With a project
+    or an epic, at least one of the two requirements is in it.
+    """
+    page, types = current_store().read_all_relationships(type, project, epic, cursor, limit)
+    return {"types": types, "relationships": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+
+def complete_relationship_types(prefix: str) -> list[str]:
+    return complete_several(current_store().list_relationship_types(), prefix)
 
 
 def complete_one(values: Iterable[str], prefix: str) -> list[str]:

@@ -16,9 +16,12 @@ from quilt_mcp.requirements.answers import (
     Entities,
     EpicHierarchy,
     Project,
+    RelatedPair,
+    RelationshipCount,
     RequirementRelationships,
     RequirementType,
     SearchPage,
+    Summary,
     Trace,
 )
 from quilt_mcp.requirements.conditions import Scope, Selection, load_scope
@@ -36,10 +39,12 @@ from quilt_mcp.requirements.reads import (
     read_relationships,
     read_types,
 )
+from quilt_mcp.requirements.relationships import find_types, read_all_relationships
 from quilt_mcp.requirements.search import read_search_page
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.selecting import DEFAULT, FilterNames, SelectedPages, Thresholds
 from quilt_mcp.requirements.settings import RequirementsSettings
+from quilt_mcp.requirements.summary import read_summary
 from quilt_mcp.requirements.trace import read_trace
 
 A = TypeVar("A")
@@ -127,7 +132,9 @@ class RequirementsStore:
         with self.open_reader() as reader:
             return read_relationships(reader, reader.read_entity(REQUIREMENTS, entity_id), cursor, size)
 
-    def search(self, query: str, cursor: str | None, limit: str | None, filters: Filters) -> SearchPage:
+    def search(
+        self, query: str, cursor: str | None, limit: str | None, filters: Filters, *, is_brief: bool = False
+    ) -> SearchPage:
         parsed = parse_query(query)
         with self.open_reader() as reader:
             return read_search_page(
@@ -137,6 +144,7 @@ class RequirementsStore:
                 cursor=cursor,
                 limit=limit,
                 cap=self.settings.search_candidates,
+                is_brief=is_brief,
                 selection=self.select(reader, filters, model.KINDS),
                 most_projects=self.thresholds.most_projects,
             )
@@ -165,6 +173,25 @@ class RequirementsStore:
         size = parse_limit(limit)
         with self.open_reader() as reader:
             return read_changes(reader, self.select(reader, filters, wanted), wanted, cursor, size)
+
+    def read_summary(self, group: str | None, project: str | None, epic: str | None) -> Summary:
+        groups = parameters.parse_groups(group)
+        epic_id = None if epic is None else self._parse_id(model.EPIC, epic)
+        with self.open_reader() as reader:
+            return read_summary(reader, find_filter(reader, epic_id, project), groups)
+
+    def read_all_relationships(
+        self, types: str | None, project: str | None, epic: str | None, cursor: str | None, limit: str | None
+    ) -> tuple[Page[RelatedPair], list[RelationshipCount] | None]:
+        names, size = parameters.parse_types(types), parse_limit(limit)
+        epic_id = None if epic is None else self._parse_id(model.EPIC, epic)
+        with self.open_reader() as reader:
+            limited = find_filter(reader, epic_id, project)
+            return read_all_relationships(reader, find_types(reader, names), limited, cursor, size)
+
+    def list_relationship_types(self) -> list[str]:
+        with self.open_reader() as reader:
+            return [*find_types(reader, ()).values()]
 
     def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
         size = parse_limit(limit)
