@@ -142,7 +142,8 @@ class _Generator:
         return {f"{kind}_id": parent["id"], "project_id": parent["project_id"]}
 
     def _entity(self, prefix: str, number: int) -> dict[str, Any]:
-        return {"id": self._id(), "reference_id": f"{prefix}-{number * 7:03d}", **self._times()}
+        place = self._numbers.choice((number * 7.0, number * 7.0, self._numbers.uniform(0.5, 700)))
+        return {"id": self._id(), "reference_id": f"{prefix}-{number * 7:03d}", "position": place, **self._times()}
 
     def _planned(self, prefix: str, number: int, statuses: tuple[str, ...], **more: Any) -> dict[str, Any]:
         return {
@@ -199,7 +200,9 @@ def fit(rows: Rows, form: Form) -> Rows:
         return rows
     without = {"projects", "project_members"}
     return {
-        table: [{name: value for name, value in row.items() if name != "project_id"} for row in of_table]
+        table: [
+            {name: value for name, value in row.items() if name not in {"project_id", "position"}} for row in of_table
+        ]
         for table, of_table in rows.items()
         if table not in without
     }

@@ -57,6 +57,7 @@ def make_rows(seed: int, size: Size = SIZE) -> Rows:
     for kind in model.KINDS:
         for place, row in enumerate(rows[kind.table]):
             row["reference_id"] = f"{kind.prefix}-{place * 37 + 1:03d}"
+            row["position"] = numbers.choice((place * 37 + 1.0, 5.5, 100.25))
             for name in ("created_at", "updated_at"):
                 row[name] = numbers.choice((*TIMES, row[name]))
     return rows
@@ -129,8 +130,15 @@ class Oracle:
         rows = [row for row in rows if not key or row[key] is not None]
         for some in (rows, last):
             some.sort(key=lambda row: row["id"], reverse=is_descending)
+            if key in {"", "priority"}:
+                some.sort(key=self._place, reverse=is_descending)
         rows.sort(key=lambda row: self._sort_value(row, key), reverse=is_descending)
         return [row["id"] for row in [*rows, *last]]
+
+    @staticmethod
+    def _place(row: dict[str, Any]) -> float:
+        """The position, which the earlier system does not have."""
+        return float(row.get("position", row["reference_id"].rpartition("-")[2]))
 
     def _sort_value(self, row: dict[str, Any], key: str) -> Any:
         if key == "reference_id":

@@ -397,12 +397,14 @@ def test_an_object_of_ours_that_another_tool_deleted_is_obsolete(exported: Path)
     definition = '<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="gone" LONG-NAME="ReqIF.ForeignDeleted"/></SPEC-ATTRIBUTES>'
     head, type_, rest = raw.partition('IDENTIFIER="quilt-mcp.requirement"')
     raw = head + type_ + rest.replace("</SPEC-ATTRIBUTES>", definition, 1)
-    head, start, rest = raw.partition('<SPEC-OBJECT IDENTIFIER="requirement-')
+    records = [one.values for one in read(raw.encode())[0] if isinstance(one, Numbered)]
+    first = next(one["id"] for one in records if (one["kind"], one.get("status")) == ("requirement", "Draft"))
+    head, start, rest = raw.partition(f'<SPEC-OBJECT IDENTIFIER="requirement-{first}"')
     assert start
     found, skipped = read(raw.encode())
     again, more = read((head + start + rest.replace("</VALUES>", f"{value('gone', 'true')}</VALUES>", 1)).encode())
     assert more == skipped
-    before, after = ([one.values for one in records if isinstance(one, Numbered)] for records in (found, again))
+    before, after = ([one.values for one in some if isinstance(one, Numbered)] for some in (found, again))
     [changed] = [other for one, other in zip(before, after, strict=True) if one != other]
     assert changed["status"] == "Obsolete"
 

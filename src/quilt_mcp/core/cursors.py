@@ -7,6 +7,7 @@ that filters by the caller's scope, so a forged cursor gains nothing. Cursors of
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def make_invalid() -> InvalidTemplateVariable:
     )
 
 
-Value = str | int | datetime | UUID | bytes | None
+Value = str | int | float | datetime | UUID | bytes | None
 """A value in a cursor. A UUID is shorter than the hexadecimal digits that `bytes` are written as."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -109,6 +110,10 @@ def _read(text: str, kind: type) -> Value:
         if not text.isdecimal() or len(text) > _MOST_DIGITS:
             raise ValueError("not a number")
         return int(text)
+    if kind is float:
+        if not math.isfinite(number := float(text)):
+            raise ValueError("not a number")
+        return number
     plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     return UUID(bytes=plain) if kind is UUID else plain.decode()
 

@@ -140,28 +140,28 @@ class Counted(TypedDict):
 
 
 class EpicPage(Counted):
-    """A page of epics, in the order of their IDs or of `sort`."""
+    """A page of epics, in the order of the document or of `sort`."""
 
     epics: list[Epic | BriefRow]
     """The epics of this page."""
 
 
 class UserStoryPage(Counted):
-    """A page of user stories, in the order of their IDs or of `sort`."""
+    """A page of user stories, in the order of the document or of `sort`."""
 
     user_stories: list[UserStory | BriefRow]
     """The user stories of this page."""
 
 
 class RequirementPage(Counted):
-    """A page of requirements, in the order of their IDs or of `sort`."""
+    """A page of requirements, in the order of the document or of `sort`."""
 
     requirements: list[Requirement | BriefRow]
     """The requirements of this page."""
 
 
 class AcceptanceCriterionPage(Counted):
-    """A page of acceptance criteria, in the order of their IDs or of `sort`."""
+    """A page of acceptance criteria, in the order of the document or of `sort`."""
 
     acceptance_criteria: list[AcceptanceCriterion | BriefRow]
     """The acceptance criteria of this page."""
@@ -175,7 +175,7 @@ class RequirementTypePage(Counted):
 
 
 class UserStoryTree(UserStory):
-    """A user story with its children, in the order of their IDs."""
+    """A user story with its children, in the order of the document."""
 
     acceptance_criteria: list[AcceptanceCriterion]
     """The first of them, if there are more than fit into an answer."""
@@ -190,7 +190,7 @@ class UserStoryTree(UserStory):
 
 
 class EpicHierarchy(Epic):
-    """An epic with a page of its user stories, in the order of their IDs."""
+    """An epic with a page of its user stories, in the order of the document."""
 
     user_stories: list[UserStoryTree]
     """The user stories of this page."""

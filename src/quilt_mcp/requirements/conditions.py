@@ -10,6 +10,8 @@ from sqlalchemy import (
     ARRAY,
     ColumnElement,
     Connection,
+    Double,
+    Table,
     UnaryExpression,
     any_,
     func,
@@ -18,12 +20,13 @@ from sqlalchemy import (
     or_,
     select,
 )
+from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.operators import custom_op
 
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.failures import UnknownUser
-from quilt_mcp.requirements.model import ADMINISTRATOR, EPIC, USER_STORY, Kind
+from quilt_mcp.requirements.model import ADMINISTRATOR, EPIC, POSITION, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import Sort, SortKey
 from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, project_members, user_stories, users
 
@@ -145,6 +148,17 @@ def is_below(kind: Kind, epic_id: str) -> ColumnElement[bool]:
         return columns.id == epic_id
     of_epic = user_stories.c.epic_id == epic_id
     return of_epic if kind is USER_STORY else columns.user_story_id.in_(select(user_stories.c.id).where(of_epic))
+
+
+def place_column(table: Table, *, is_existing: bool) -> AnyColumn:
+    """Return the position of the entities of a table. In a database of the earlier system, it is their number.
+
+    The ID must follow it in an order.
+    """
+    if not is_existing:
+        return table.c[POSITION]
+    number = func.substring(table.c.reference_id, literal_column("'[0-9]{1,15}$'"))
+    return func.coalesce(sql_cast(number, Double()), literal_column("0"))
 
 
 def sort_columns(kind: Kind, key: SortKey, dialect: str) -> list[AnyColumn]:

@@ -1,6 +1,7 @@
 """The requirements database: connections to read and to write, and its schema."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import Context
@@ -14,15 +15,18 @@ from quilt_mcp.app.database.failures import FOREIGN, NEWER
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable, find_failure
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
+from quilt_mcp.requirements.model import POSITION
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 EARLIER = ("0001", "0002", "0003", "0004", "0005")
 """Numbers that nothing uses again. 0001 stands for two schemas, so the tables decide which one a database has."""
 MIGRATIONS = Migrations(
     version_table="requirements_schema_version",
-    steps={"0006": tables.create_tables},
+    steps={"0006": tables.create_tables, "0007": tables.add_positions},
     others=dict.fromkeys(EARLIER, "0006"),
 )
+_ADDED = re.compile("import_sources|imported_values|_by_parent$|_by_position$|ix_acceptance_criteria_by_project")
+"""The names of what the schema 0007 added."""
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
 _LOCK = "SELECT pg_advisory_xact_lock(2026110401)"
 """The number is the same in every version, so that their processes migrate one after the other."""
@@ -31,7 +35,7 @@ CREATED_BY_USE = "Nothing: the first read or import creates the tables."
 """The next step for an SQLite file without tables, or without a file."""
 
 _EXISTING = {
-    table.name: set(table.columns.keys()) - {"project_id"}
+    table.name: set(table.columns.keys()) - {"project_id", POSITION}
     for table in (
         *tables.BY_KIND.values(),
         tables.users,
@@ -65,17 +69,18 @@ def examine(connection: Connection) -> Schema:
 def list_missing(connection: Connection) -> list[str]:
     """Return what the tables lack of the schema 0006: columns, indexes and, in SQLite, the parts of the search."""
     inspector = inspect(connection)
-    missing = missing_columns(
-        inspector, {name: set(table.columns.keys()) for name, table in tables.metadata.tables.items()}
-    )
+    expected = {name: table for name, table in tables.metadata.tables.items() if not _ADDED.search(name)}
+    columns = {name: set(table.columns.keys()) - {POSITION} for name, table in expected.items()}
+    missing = missing_columns(inspector, columns)
     if connection.dialect.name == "sqlite":
         with closing(create_engine("sqlite://").connect()) as complete:
             tables.create_tables(complete)
-            return sorted({*missing, *(_list_names(complete) - _list_names(connection))})
-    for name in {*tables.metadata.tables} & {*inspector.get_table_names()}:
-        existing = {one["name"] for one in inspector.get_indexes(name)}
-        missing += [str(one.name) for one in tables.metadata.tables[name].indexes if one.name not in existing]
-    return sorted(missing)
+            missing += _list_names(complete) - _list_names(connection)
+    else:
+        for name in {*expected} & {*inspector.get_table_names()}:
+            existing = {one["name"] for one in inspector.get_indexes(name)}
+            missing += [str(one.name) for one in expected[name].indexes if one.name not in existing]
+    return sorted({one for one in missing if not _ADDED.search(one)})
 
 
 def _list_names(connection: Connection) -> set[str]:

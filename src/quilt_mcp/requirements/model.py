@@ -55,7 +55,9 @@ class Field(NamedTuple):
     """A field of records. It is also the column of a table."""
 
     name: str
-    form: Literal["id", "reference", "name", "email", "link", "choice", "priority", "title", "description", "time"]
+    form: Literal[
+        "id", "reference", "name", "email", "link", "choice", "priority", "title", "description", "position", "time"
+    ]
     link: str = ""
     """The table of the rows that it refers to."""
     default: object = None
@@ -90,6 +92,7 @@ FIELDS = {
         Field("status", "choice"),
         Field("title", "title", reqif="ReqIF.Name"),
         Field("description", "description", reqif="ReqIF.Text"),
+        Field("position", "position"),
         Field("created_at", "time", reqif="ReqIF.ForeignCreatedOn"),
         Field("updated_at", "time", reqif="ReqIF.ForeignModifiedOn"),
     )
@@ -99,6 +102,8 @@ LINKS = {one.name: one.link for one in FIELDS.values() if one.link}
 """The table that each field refers to."""
 AUTHORS = ("author_id", "creator_id", "created_by")
 TIMES = ("created_at", "updated_at")
+POSITION = "position"
+"""The order of entities: the number of the reference ID, unless a document has another order. 5.5 is after REQ-005."""
 ENDS = ("source_requirement_id", "target_requirement_id", "relationship_type_id")
 """What tells relationships apart."""
 MEMBER = ("user_id", "project_id")
@@ -180,6 +185,11 @@ def format_reference(kind: Kind, number: int) -> str:
     return f"{kind.prefix}-{number:03d}"
 
 
+def read_number(reference_id: str) -> int:
+    """Return the number of a reference ID, which is also the position of an entity that no document places."""
+    return int(reference_id.rpartition("-")[2])
+
+
 @dataclass(frozen=True)
 class RecordType:
     """One kind of record, which is a row of a table.
@@ -223,7 +233,7 @@ RECORDS = {
         RecordType("member", "project_members", (*MEMBER, "role"), {"role": MEMBER_ROLES}, links=MEMBER),
         RecordType("requirement_type", "requirement_types", _NAMED),
         RecordType("relationship_type", "relationship_types", _NAMED),
-        *(RecordType(kind.name, kind.table, kind.fields, {"status": kind.statuses}) for kind in KINDS),
+        *(RecordType(kind.name, kind.table, (*kind.fields, POSITION), {"status": kind.statuses}) for kind in KINDS),
         RecordType("relationship", "requirement_relationships", ("id", *ENDS, "created_by", "created_at"), links=ENDS),
     )
 }

@@ -194,9 +194,10 @@ class FilterTexts(TypedDict, total=False):
 
 
 class Sort(NamedTuple):
-    """The order of a list. Entities with the same key are in the order of their IDs, which `descending` reverses too.
+    """The order of a list.
 
-    Entities without the key come last in both directions.
+    Entities with the same key are in the order of their IDs, those with the same priority in the order of the document.
+    `descending` reverses both. Entities without the key come last in both directions.
     """
 
     key: SortKey

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
+from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
@@ -18,10 +19,12 @@ from sqlalchemy import (
     Table,
     bindparam,
     func,
+    literal,
     literal_column,
     or_,
     select,
     text,
+    tuple_,
 )
 
 from quilt_mcp.core import cursors
@@ -49,11 +52,12 @@ from quilt_mcp.requirements.answers import (
     RequirementType,
     UserStoryTree,
 )
-from quilt_mcp.requirements.conditions import Scope, match_any, restrict
+from quilt_mcp.requirements.conditions import Scope, match_any, place_column, restrict
 from quilt_mcp.requirements.model import REQUIREMENT, Kind
 from quilt_mcp.requirements.parameters import EntityId, advise_list, decode_position, encode_position, is_id
 from quilt_mcp.requirements.tables import (
     BY_KIND,
+    AnyColumn,
     AnyRow,
     Statement,
     epics,
@@ -153,17 +157,7 @@ class Reader:
         statement = _select_entity(collection, entity_id.column, has_users=self.has_users)
         return collection.build(self._find(collection.kind, entity_id, statement))
 
-    def read_page(self, collection: Entities[A], parent: str | None, cursor: str | None, limit: int) -> Page[A]:
-        """Read a page of the entities of one parent, or of all of the kind."""
-        kind = collection.kind
-        table = BY_KIND[kind.name]
-        conditions, of_parent = self.restrict(table), [parent] if parent else []
-        if parent:
-            conditions.append(table.c[str(kind.parent_column)] == parent)
-        tag = cursors.compute_tag(kind.segment, *of_parent, self.scope)
-        return self.list_rows(table, self.columns_of(collection), conditions, collection.build, tag, cursor, limit)
-
-    def list_rows(  # noqa: PLR0917 - three callers, all in this module
+    def list_rows(  # noqa: PLR0917 - two callers, both in this module
         self,
         table: Table,
         columns: Iterable[ColumnElement[object]],
@@ -226,6 +220,9 @@ class Reader:
 
     def name_of(self, table: Table, key: str) -> ColumnElement[object]:
         return select_name(table, key, has_users=self.has_users)
+
+    def place_of(self, table: Table) -> AnyColumn:
+        return place_column(table, is_existing=self.is_existing)
 
     def restrict(self, table: Table) -> list[ColumnElement[bool]]:
         """Return the WHERE conditions that limit the rows of a table to the scope."""
@@ -304,11 +301,15 @@ def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -
     answer. Only a user story that is larger on its own is incomplete, and says so.
     """
     tag = cursors.compute_tag("hierarchy", epic["id"], reader.scope)
-    position = decode_position(cursor, tag)
+    position = _decode_place(cursor, tag)
     of_epic = [user_stories.c.epic_id == epic["id"], *reader.restrict(user_stories)]
     counts = [_count_children(reader, kind) for kind in (model.ACCEPTANCE_CRITERIA, REQUIREMENT)]
-    statement = select(*reader.columns_of(USER_STORIES), *counts).where(*of_epic)
-    rows = reader.execute(_start_after(statement, user_stories, position.after[0]).limit(limit + 1))
+    place = reader.place_of(user_stories)
+    statement = select(*reader.columns_of(USER_STORIES), *counts, place.label("place")).where(*of_epic)
+    if position:
+        last = (literal(position.place, place.type), literal(position.story, user_stories.c.id.type))
+        statement = statement.where(tuple_(place, user_stories.c.id) > tuple_(*last))
+    rows = reader.execute(statement.order_by(place, user_stories.c.id).limit(limit + 1))
     chosen = rows[: min(limit, _count_fitting(rows))]
     ids = [row.id for row in chosen]
     criteria = _read_children(reader, ACCEPTANCE_CRITERIA, ids)
@@ -316,14 +317,35 @@ def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -
     stories = fit_beside([_build_tree(row, criteria[row.id], wanted[row.id]) for row in chosen], epic)
     stories[:1] = [_prune(story) for story in stories[:1]]
     is_last = len(stories) == len(rows)
-    total = position.totals[0] if position.totals else len(rows) if is_last else reader.count(user_stories, of_epic)
+    total = position.total if position else len(rows) if is_last else reader.count(user_stories, of_epic)
     return {
         **epic,
         "user_stories": stories,
         "count": total,
-        "next_cursor": None if is_last else encode_position([stories[-1]["id"]], [total], tag),
-        "is_complete": is_last and not position.after[0] and all(story["is_complete"] for story in stories),
+        "next_cursor": None if is_last else _encode_place(rows[len(stories) - 1], total, tag),
+        "is_complete": is_last and not position and all(story["is_complete"] for story in stories),
     }
+
+
+class _Place(NamedTuple):
+    """The last user story before a page of a hierarchy, its position, and the number of all."""
+
+    story: str
+    place: float
+    total: int
+
+
+def _decode_place(cursor: str | None, tag: str) -> _Place | None:
+    if cursor is None:
+        return None
+    story, place, total = cursors.decode_values(cursor, tag, [bytes, float, int])
+    if len(story) != len(UUID(int=0).bytes):
+        raise cursors.make_invalid()
+    return _Place(str(UUID(bytes=story)), place, total)
+
+
+def _encode_place(row: AnyRow, total: int, tag: str) -> str:
+    return cursors.encode_values([UUID(row.id).bytes, float(row.place), total], tag)
 
 
 def _count_children(reader: Reader, kind: Kind) -> Label[int]:
@@ -350,8 +372,8 @@ def _read_children(reader: Reader, collection: Entities[Child], stories: list[st
         return grouped
     table: Table = BY_KIND[collection.kind.name]
     of_stories = [match_any(table.c.user_story_id, stories, reader.dialect), *reader.restrict(table)]
-    statement = select(*reader.columns_of(collection)).where(*of_stories).order_by(table.c.id).limit(MAX_CHILDREN)
-    for row in reader.execute(statement):
+    statement = select(*reader.columns_of(collection)).where(*of_stories)
+    for row in reader.execute(statement.order_by(reader.place_of(table), table.c.id).limit(MAX_CHILDREN)):
         grouped[row.user_story_id].append(collection.build(row))
     return grouped
 

@@ -3,7 +3,8 @@
 A page is read in two steps in one statement: the IDs, for which an index has all that most filters and orders need, and
 the rows with these IDs.
 
-- In the order of the IDs, the index of one filter, the lead, is read once for each of its values, and these are merged.
+- In the order of the positions, the index of one filter, the lead, is read once for each of its values, and these are
+  merged.
 - In another order, the index of that order is read. If few rows match, all of them are found by the lead, and sorted.
 
 PostgreSQL chooses the indexes by its statistics. SQLite has none, so the other indexes are hidden from it.
@@ -249,7 +250,7 @@ class Thresholds:
 DEFAULT = Thresholds()
 
 
-Value = str | int | datetime | None
+Value = str | int | float | datetime | None
 """A sort key of a row. A time is null only in a database of the earlier requirements system."""
 
 
@@ -258,24 +259,28 @@ class Mark(NamedTuple):
 
     Attributes:
         row_id: its ID.
-        value: its sort key; None if the order is that of the IDs, or if the row has none.
+        value: its sort key, by default its position; None if the row has none.
         total: the number of rows of all pages, as of the first page.
+        position: its position, if that follows the sort key in the order.
     """
 
     row_id: str
     value: Value
     total: int
+    position: float | None = None
 
 
 def encode_mark(mark: Mark, tag: str) -> str:
-    return cursors.encode_values([UUID(mark.row_id).bytes, mark.total, mark.value], tag)
+    position = [] if mark.position is None else [mark.position]
+    return cursors.encode_values([UUID(mark.row_id).bytes, mark.total, mark.value, *position], tag)
 
 
 def decode_mark(cursor: str | None, key: SortKey | None, tag: str) -> Mark | None:
     """Return the last row before a page of a list that is sorted by a key; None for the first page."""
     if cursor is None:
         return None
-    row_id, total, value = cursors.decode_values(cursor, tag, [bytes, int, _TYPES[key]])
+    last = [float] if key in _WITH_POSITION else []
+    row_id, total, value, *position = cursors.decode_values(cursor, tag, [bytes, int, _TYPES[key], *last])
     is_text = isinstance(value, str)
     # every text must be as long as the indexes have it, and every integer column can be compared with four digits
     is_valid = (
@@ -283,12 +288,12 @@ def decode_mark(cursor: str | None, key: SortKey | None, tag: str) -> Mark | Non
     )
     if len(row_id) != len(UUID(int=0).bytes) or not is_valid:
         raise cursors.make_invalid()
-    return Mark(str(UUID(bytes=row_id)), value, total)
+    return Mark(str(UUID(bytes=row_id)), value, total, *position)
 
 
 _TOO_LARGE = 10_000
 _TYPES: Mapping[SortKey | None, type] = {
-    None: type(None),
+    None: float,
     "reference_id": str,
     "title": str,
     "priority": int,
@@ -296,6 +301,9 @@ _TYPES: Mapping[SortKey | None, type] = {
     "updated_at": datetime,
 }
 
+
+_WITH_POSITION = {"priority"}
+"""The sort keys that many entities share, so that their positions follow."""
 
 A = TypeVar("A")
 
@@ -327,6 +335,7 @@ class SelectedPages(Generic[A]):
         self._table = BY_KIND[collection.kind.name]
         self._parent = parent
         self._thresholds = thresholds
+        self._is_plain = selection == Selection()
         self._selection = self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
         since: SortKey | None = (
@@ -334,30 +343,41 @@ class SelectedPages(Generic[A]):
         )
         self._sort = selection.sort or (Sort(since) if since else None)
         self._is_descending = self._sort is not None and self._sort.descending
-        self._keys = sort_columns(collection.kind, self._sort.key, self._dialect) if self._sort else []
+        own = sort_columns(collection.kind, self._sort.key, self._dialect) if self._sort else []
+        self._has_position = self._sort is None or (self._sort.key in _WITH_POSITION and bool(own))
+        self._keys = [*own, *([reader.place_of(self._table)] if self._has_position else [])]
 
     @property
     def sort_key(self) -> SortKey | None:
-        """The key by which the list is sorted; None for the order of the IDs."""
+        """The key by which the list is sorted; None for the default order, that of the positions."""
         return self._sort and self._sort.key
 
     def read(self, cursor: str | None, limit: int) -> Page[A]:
         scope = self._reader.scope
         tag = cursors.compute_tag(self._collection.kind.segment, self._parent, self._selection, scope)
         mark, lead = decode_mark(cursor, self.sort_key, tag), self._find_lead()
-        total = mark.total if mark else self._reader.count(self._table, self._limit(self._selection, {lead}))
-        if total == 0:
+        is_counted = mark is not None or not self._is_plain
+        total = mark.total if mark else self._count(lead) if is_counted else 0
+        if is_counted and total == 0:
             return Page([], 0, None)
         page = self._select_ids(lead, total, mark, limit + 1).subquery("page")
-        value: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if self._keys else null()
-        columns = [*self._reader.columns_of(self._collection), value.label("sort_value")]
+        shared = self._has_position and len(self._keys) > 1  # then the position is the last key
+        value: AnyColumn = page.c[f"key{len(self._keys) - 1 - shared}"] if self._keys else null()
+        position: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if shared else null()
+        marks = [value.label("sort_value"), position.label("sort_position")]
+        columns = [*self._reader.columns_of(self._collection), *marks]
         statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
         rows = self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
         shown = fit([self._collection.build(row) for row in rows[:limit]])
+        if not is_counted:  # to count a big list costs much more than a page
+            total = len(rows) if len(rows) <= limit else self._count(lead)
         if len(rows) == len(shown):
             return Page(shown, total, None)
         end = rows[len(shown) - 1]
-        return Page(shown, total, encode_mark(Mark(end.id, end.sort_value, total), tag))
+        return Page(shown, total, encode_mark(Mark(end.id, end.sort_value, total, end.sort_position), tag))
+
+    def _count(self, lead: str | None) -> int:
+        return self._reader.count(self._table, self._limit(self._selection, {lead}))
 
     def _find_lead(self) -> str | None:
         """Return the column with the index that finds the matching rows: that of the most selective filter."""
@@ -385,7 +405,7 @@ class SelectedPages(Generic[A]):
 
     def _select_ids(self, lead: str | None, total: int, mark: Mark | None, limit: int) -> Statement:
         few_rows = self._thresholds.few_rows
-        if self._keys:
+        if self._sort:
             is_small = total <= few_rows or self._parent is not None
             finds_all = lead is not None and lead != self.sort_key and is_small
             indexed = {lead} if finds_all else {self.sort_key}
@@ -398,7 +418,7 @@ class SelectedPages(Generic[A]):
         if len(selects) == 1:
             return select(selects[0])
         merged = union_all(*map(select, selects)).subquery()
-        return select(merged).order_by(merged.c.id).limit(limit)
+        return select(merged).order_by(*self._order([*merged.c][1:], merged.c.id)).limit(limit)
 
     def _split(self, lead: str | None) -> list[Selection]:
         """Return a selection for each value of the lead, each of which an index has in order; none if it has not."""
@@ -437,15 +457,19 @@ class SelectedPages(Generic[A]):
         """Return the condition that a row follows the mark in the order of the sort keys and then of the IDs."""
         compare = operator.lt if self._is_descending else operator.gt
         if keys and mark.value is None:  # rows without a sort key are the last ones
-            return and_(keys[0].is_(None), compare(row_id, mark.row_id))
+            rest, place = [*keys[1:], row_id], [] if mark.position is None else [mark.position]
+            last = [literal(one, column.type) for column, one in zip(rest, [*place, mark.row_id], strict=True)]
+            return and_(keys[0].is_(None), compare(tuple_(*rest), tuple_(*last)))
         values = [mark.value] if keys else []
         if self.sort_key == "reference_id":  # its first column is the length, as `sort_columns` says
             values = [len(str(mark.value)), mark.value]
+        if mark.position is not None:
+            values.append(mark.position)
         columns = [*keys, row_id]
         last = [literal(value, column.type) for column, value in zip(columns, [*values, mark.row_id], strict=True)]
         follows: ColumnElement[bool] = compare(tuple_(*columns), tuple_(*last))
         # only a database of the earlier requirements system has rows without a sort key
-        return or_(follows, keys[0].is_(None)) if keys and self._reader.is_existing else follows
+        return or_(follows, keys[0].is_(None)) if self._sort and self._reader.is_existing else follows
 
     def _order(self, keys: Iterable[AnyColumn], row_id: AnyColumn) -> list[AnyColumn]:
         order: list[AnyColumn] = [one.desc() if self._is_descending else one.asc() for one in (*keys, row_id)]

@@ -110,9 +110,7 @@ class RequirementsStore:
         size = parse_limit(limit)
         with self.open_reader() as reader:
             parent_id = reader.find_id(*owner) if owner else None
-            if not filters:
-                return reader.read_page(collection, parent_id, cursor, size)
-            selection = self.select(reader, filters, [collection.kind])
+            selection = self.select(reader, filters or Filters(), [collection.kind])
             pages = SelectedPages(reader, collection, selection, parent=parent_id, thresholds=self.thresholds)
             return pages.read(cursor, size)
 

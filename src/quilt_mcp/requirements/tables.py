@@ -20,6 +20,7 @@ from sqlalchemy import (
     Connection,
     DateTime,
     Dialect,
+    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -34,6 +35,8 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     Uuid,
+    inspect,
+    text,
 )
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
@@ -119,6 +122,7 @@ _TYPES: dict[str, TypeEngine[Any]] = {
     "priority": SmallInteger(),
     "title": String(model.TITLE_LENGTH),
     "description": Text(),
+    "position": Double(),
     "time": Time(),
 }
 """The type of a column by the form of its field."""
@@ -143,6 +147,7 @@ def _make_column(record: RecordType, name: str) -> Column[Any]:
         primary_key=name == "id" or (record.kind == "member" and name in model.MEMBER),
         nullable=name in record.optional,
         unique=one.form in {"reference", "name", "email"} or None,
+        server_default=text("0") if name == model.POSITION else None,
     )
 
 
@@ -156,6 +161,10 @@ def _list_checks(record: RecordType) -> list[CheckConstraint]:
     choices = {name: f"{name} IN ({', '.join(map(repr, values))})" for name, values in record.choices.items()}
     checks = choices | (allowed if record.kind in BY_NAME else {})
     return [CheckConstraint(checks[name], name=name) for name in record.fields if name in checks]
+
+
+_PLACE = (model.POSITION, "id")
+"""The default order of entities."""
 
 
 def _make_table(kind: str, *parts: SchemaItem) -> Table:
@@ -180,6 +189,7 @@ def _make_entity(kind: Kind, *parts: SchemaItem) -> Table:
         key = [
             ForeignKeyConstraint(columns, referred, ondelete="CASCADE", onupdate="CASCADE"),
             Index(None, columns[1], "id"),
+            Index(f"ix_{kind.table}_by_parent", columns[1], *_PLACE),
         ]
     return _make_table(kind.name, *key, *parts, *_indexes(kind))
 
@@ -188,20 +198,23 @@ def _indexes(kind: Kind) -> list[Index]:
     """Return the indexes of filters and orders. The migration has two more, of expressions."""
     rest = ("id", "status", "priority")
     columns: dict[str, tuple[str, ...]] = {
+        "position": _PLACE,
+        "project": ("project_id", *_PLACE),
         "created": ("created_at", "id"),
         "updated": ("updated_at", "id", "project_id"),
     }
     if kind.statuses:
         columns = {
-            "project": ("project_id", *rest),
-            "assignee": ("assignee_id", *rest),
-            "status": ("status", "priority", "id"),
-            "priority": ("priority", "id", "status"),
+            "position": (model.POSITION, *rest),
+            "project": ("project_id", model.POSITION, *rest),
+            "assignee": ("assignee_id", model.POSITION, *rest),
+            "status": ("status", "priority", *_PLACE),
+            "priority": ("priority", *_PLACE, "status"),
             "created": ("created_at", *rest),
             "updated": ("updated_at", *rest, "project_id", "assignee_id"),
         }
     if kind is model.REQUIREMENT:
-        columns["type"] = ("type_id", *rest)
+        columns["type"] = ("type_id", model.POSITION, *rest)
     return [Index(f"ix_{kind.table}_by_{name}", *of_index) for name, of_index in columns.items()]
 
 
@@ -226,6 +239,21 @@ reference_counters = Table(
     metadata,
     Column("prefix", String(10), primary_key=True),
     Column("last_number", Integer, nullable=False),
+)
+# What imports remember of the files of one source, so that the next one is compared with the last one.
+import_sources = Table(
+    "import_sources",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("number", Integer, nullable=False, unique=True),
+    Column("mapping", Text, nullable=False),  # JSON
+)
+imported_values = Table(
+    "imported_values",
+    metadata,
+    Column("source", Integer, primary_key=True, autoincrement=False),
+    Column("entity_id", Id, primary_key=True),
+    Column("fields", Text, nullable=False),  # JSON: a hash of each value that the last file had
 )
 # One row. Each writing transaction increments it first, so that it waits for the previous one to end.
 generation = Table("generation", metadata, Column("number", Integer, primary_key=True, autoincrement=False))
@@ -321,8 +349,8 @@ _TITLE = "CREATE INDEX ix_{table}_by_title ON {table} (substr(title, 1, 60){coll
 def create_tables(connection: Connection) -> None:
     """Create the tables, their indexes, the index of the search, and the rows that every database starts with.
 
-    A change of the schema is a step of its own, with the next number. It then copies the tables of this one here:
-    a later migration starts from what users have.
+    An empty database gets the newest tables. A change of the schema is also a step of its own, with the next number,
+    for the databases that users have.
     """
     is_sqlite = connection.dialect.name == "sqlite"
     metadata.create_all(connection)
@@ -337,6 +365,25 @@ def create_tables(connection: Connection) -> None:
         _run(connection, _NUMBER.format(table=name, rest=", status, priority" if kind.statuses else ""))
         if kind.statuses:
             _run(connection, _TITLE.format(table=name, collation="" if is_sqlite else ' COLLATE "C"'))
+
+
+def add_positions(connection: Connection) -> None:
+    """Give each entity its position, and create the tables of imports, unless the database was created with both."""
+    if inspect(connection).has_table(import_sources.name):
+        return
+    number = "substr(reference_id, instr(reference_id, '-') + 1)"
+    if connection.dialect.name == "postgresql":
+        number = "split_part(reference_id, '-', 2)"
+    metadata.create_all(connection, [import_sources, imported_values])
+    for table in BY_KIND.values():
+        kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
+        indexes = sorted((one for one in table.indexes if model.POSITION in one.columns), key=lambda one: str(one.name))
+        for index in indexes:
+            _run(connection, f"DROP INDEX IF EXISTS {index.name}")
+        _run(connection, f"ALTER TABLE {table.name} ADD COLUMN position {kind} DEFAULT 0 NOT NULL")
+        _run(connection, f"UPDATE {table.name} SET position = CAST({number} AS {kind})")  # noqa: S608 - constants
+        for index in indexes:
+            index.create(connection)
 
 
 def _first_rows() -> dict[str, list[Values]]:

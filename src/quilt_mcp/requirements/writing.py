@@ -193,7 +193,7 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
 
 
 def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[Values, Values]]) -> None:
-    rows = [(row | values, values) for row, values in changed]
+    rows = [(row | values, values) for row, values in map(_move_with_number, changed)]
     moved = [(row, values) for row, values in rows if kind.parent_column in values]
     _set_projects(connection, kind, [row for row, _ in moved])
     for row, values in moved:
@@ -202,6 +202,14 @@ def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[
         _set_references(connection, kind, renamed)
     update_rows(connection, tables.BY_KIND[kind.name], rows)
     index_entities(connection, kind, [row for row, values in rows if not _INDEXED.isdisjoint(values)])
+
+
+def _move_with_number(changed: tuple[Values, Values]) -> tuple[Values, Values]:
+    """Let an entity that no document places follow its new number."""
+    row, values = changed
+    if "reference_id" in values and row[model.POSITION] == model.read_number(row["reference_id"]):
+        values.setdefault(model.POSITION, float(model.read_number(values["reference_id"])))
+    return row, values
 
 
 def update_rows(connection: Connection, table: Table, changed: Iterable[tuple[Values, Values]]) -> None:
@@ -250,14 +258,22 @@ def raise_counter(connection: Connection, kind: Kind, number: int) -> None:
 def _set_references(connection: Connection, kind: Kind, rows: list[Values]) -> None:
     """Set the missing reference IDs. Raise the counter to the highest given number first."""
     unnumbered = [row for row in rows if not row.get("reference_id")]
-    given = [int(row["reference_id"].rpartition("-")[2]) for row in rows if row.get("reference_id")]
+    given = [model.read_number(row["reference_id"]) for row in rows if row.get("reference_id")]
     if given:
         raise_counter(connection, kind, max(given))
-    if not unnumbered:
-        return
+    if unnumbered:
+        first = take_numbers(connection, kind, len(unnumbered))
+        for number, row in enumerate(unnumbered, first):
+            row["reference_id"] = format_reference(kind, number)
+    for row in rows:
+        row.setdefault(model.POSITION, float(model.read_number(row["reference_id"])))
+
+
+def take_numbers(connection: Connection, kind: Kind, count: int) -> int:
+    """Raise the counter of a kind for some new entities. Return the number of the first of them."""
     counters = tables.reference_counters
     raised = update(counters).where(counters.c.prefix == kind.prefix)
-    statement = raised.values(last_number=counters.c.last_number + len(unnumbered)).returning(counters.c.last_number)
+    statement = raised.values(last_number=counters.c.last_number + count).returning(counters.c.last_number)
     last = connection.execute(statement).scalar_one()
     if last > LAST_NUMBER:
         follower, highest = (format_reference(kind, number) for number in (LAST_NUMBER + 1, LAST_NUMBER))
@@ -265,5 +281,4 @@ def _set_references(connection: Connection, kind: Kind, rows: list[Values]) -> N
             f"The next reference ID would be {follower}, but the highest is {highest}.",
             suggested_actions=["Give the new records reference IDs that are not used."],
         )
-    for number, row in enumerate(unnumbered, last - len(unnumbered) + 1):
-        row["reference_id"] = format_reference(kind, number)
+    return int(last) - count + 1

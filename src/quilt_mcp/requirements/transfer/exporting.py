@@ -1,17 +1,17 @@
 """Exports a database as records that an import can read."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from sqlalchemy import Connection, Table, and_, func, literal, or_, select, tuple_, union
+from sqlalchemy import Connection, and_, func, or_, select, union
 
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.requirements import model, tables
-from quilt_mcp.requirements.conditions import Conditions, match_any
+from quilt_mcp.requirements.conditions import Conditions, match_any, place_column
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.model import LINKS, TABLES
-from quilt_mcp.requirements.tables import Values, metadata
+from quilt_mcp.requirements.model import LINKS, POSITION, TABLES, read_number
+from quilt_mcp.requirements.tables import AnyColumn, Values, metadata
 from quilt_mcp.requirements.transfer.files import COLUMNS
 
 BATCH = 1000
@@ -47,7 +47,7 @@ def export_records(
     batch: int = BATCH,
     progress: Callable[[int, int], object] = lambda *_: None,
 ) -> Generator[Values, None, None]:
-    """Yield the rows as records, in one snapshot, sorted by kind and ID. Records follow those that they refer to.
+    """Yield the rows as records, in one snapshot, sorted by kind and position. Records follow what they refer to.
 
     An export of some projects has the relationships between their requirements, the types that these use, and the users
     that these name.
@@ -69,9 +69,13 @@ def export_records(
         progress(done, total)
         for kind, table in exported.items():
             names = _list_columns(kind, database, has_users=part.has_users)
-            for rows in _read_rows(connection, table, names, conditions[kind], batch):
-                for row in rows:
-                    yield {"kind": kind, **row}
+            order: list[AnyColumn] = list(table.primary_key)
+            if kind in model.BY_NAME:
+                order = [place_column(table, is_existing=database.is_existing), table.c.id]
+            selected = select(*(table.c[name] for name in names)).where(*conditions[kind]).order_by(*order)
+            for rows in connection.execute(selected, execution_options={"yield_per": batch}).mappings().partitions():
+                for row in map(dict, rows):
+                    yield {"kind": kind, **row, **_leave_out_position(row)}
                 done += len(rows)
                 progress(done, total)
 
@@ -130,17 +134,7 @@ def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str
     return [column for column in COLUMNS if column in columns and column not in left_out]
 
 
-def _read_rows(
-    connection: Connection, table: Table, names: list[str], conditions: Conditions, batch: int
-) -> Iterator[list[Values]]:
-    key = list(table.primary_key)
-    statement = select(*(table.c[name] for name in names)).where(*conditions).order_by(*key).limit(batch)
-    page = statement
-    while True:
-        rows = [dict(row) for row in connection.execute(page).mappings().all()]
-        yield rows
-        if len(rows) < batch:
-            return
-        # the types matter: an ID is not compared as text, in which form it has other characters than in the table
-        last = (literal(rows[-1][column.name], column.type) for column in key)
-        page = statement.where(tuple_(*key) > tuple_(*last))
+def _leave_out_position(row: Values) -> Values:
+    """Return no position if it is the number of the reference ID, as of all entities that no document places."""
+    is_usual = row.get(POSITION) is not None and row[POSITION] == read_number(row["reference_id"])
+    return {POSITION: None} if is_usual else {}

@@ -117,11 +117,13 @@ class Numbered(NamedTuple):
     Attributes:
         is_foreign: whether its reference ID is a number of another tool. If something else has it, the record gets a
             new one, and the number becomes a line of its description.
+        place: its place in the hierarchy of the file, counted from 1; 0 if the file has none.
     """
 
     line: int
     values: FieldValues
     is_foreign: bool = False
+    place: int = 0
 
 
 class Refused(NamedTuple):

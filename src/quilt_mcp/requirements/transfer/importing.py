@@ -14,6 +14,7 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
 from quilt_mcp.requirements.transfer.links import LinkResolver, check_relationships
 from quilt_mcp.requirements.transfer.matching import check_criteria, complete_records, match_records
+from quilt_mcp.requirements.transfer.placing import place_records
 from quilt_mcp.requirements.transfer.records import Rejection, Rejections
 from quilt_mcp.requirements.transfer.spool import Spool, open_spool
 from quilt_mcp.requirements.transfer.storing import write_records
@@ -163,6 +164,7 @@ class _Import:
     def write(self, connection: Connection) -> None:
         """Write the records. Then check what only all rows together show."""
         spool, rejections = self.spool, self.rejections
+        place_records(connection, spool)
         updater = Updater(connection, spool, rejections, self.changes) if self.mode.updates else None
         write_records(connection, spool, updater, self._reporting("Writing"))
         if updater:

@@ -152,6 +152,16 @@ def show_time(value: object) -> object:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
+def _parse_position(value: object) -> float:
+    try:
+        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+    except (ValueError, OverflowError):
+        number = 0.0
+    if 0 < number <= _TOO_LARGE:
+        return number
+    raise ValueError("Must be a number from 1 to 1000000000, such as 5.5 for a place between REQ-005 and REQ-006.")
+
+
 def _parse_priority(value: object) -> object:
     """Return the number of a priority with a name. Refuse true and false, which pydantic takes for 1 and 0."""
     if isinstance(value, bool):
@@ -171,6 +181,7 @@ _TYPES: dict[str, object] = {
     "title": Annotated[_Text, Field(max_length=model.TITLE_LENGTH), AfterValidator(check_not_blank)],
     "description": _Description,
     "time": Annotated[datetime, BeforeValidator(_parse_time)],
+    "position": Annotated[float, BeforeValidator(_parse_position)],
     "priority": Annotated[int, BeforeValidator(_parse_priority), Field(ge=1, le=4)],
 }
 """What a record may have, by the form of the field."""

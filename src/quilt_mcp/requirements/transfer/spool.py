@@ -29,7 +29,7 @@ _PAGES = -50_000  # 50 MB of the spool are kept in memory
 _TABLES = f"""
     PRAGMA cache_size = {_PAGES};
     PRAGMA journal_mode = OFF;
-    CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT, line INTEGER, fields TEXT);
+    CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT, line INTEGER, fields TEXT, place INTEGER);
     -- a unique value of a record of the file, or of a row of the database that a record refers to (without a line)
     CREATE TABLE keys (place TEXT, key TEXT, id TEXT, line INTEGER, number INTEGER, PRIMARY KEY (place, key))
         WITHOUT ROWID;
@@ -85,15 +85,15 @@ class Spool:
 
     def add(self, record: Numbered, rejections: Rejections) -> None:
         """Add a record. Reject it if an earlier record has the same ID, name or email. Set its ID if it has none."""
-        line, values, is_foreign = record
+        line, values, is_foreign, place = record
         kind = values["kind"]
         self.counts[kind] += 1
         self.note_author(values)
         given = dict(values)
         if kind != "member" and "id" not in values:
             values["id"] = new_id()
-        insertion = "INSERT INTO records (kind, line, fields) VALUES (?, ?, ?)"
-        number = self.connection.execute(insertion, (kind, line, _dump(values))).lastrowid
+        insertion = "INSERT INTO records (kind, line, fields, place) VALUES (?, ?, ?, ?)"
+        number = self.connection.execute(insertion, (kind, line, _dump(values), place)).lastrowid
         if is_foreign:
             self.connection.execute("INSERT INTO foreign_numbers VALUES (?)", (number,))
         for column in list_unique(TABLES[kind]):
@@ -250,12 +250,24 @@ class Spool:
             after = rows[-1][0]
 
     def list_records(self, kind: str) -> Iterator[list[Spooled]]:
-        self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, number)")
-        statement = "SELECT number, line, fields FROM records WHERE kind = ? AND number > ? ORDER BY number LIMIT ?"
-        after = 0
-        while rows := self.connection.execute(statement, (kind, after, BATCH)).fetchall():
-            yield [Spooled(number, line, _load(fields)) for number, line, fields in rows]
-            after = rows[-1][0]
+        """Yield the records of a kind: in the order of the hierarchy, or else in that of the file."""
+        self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, place, number)")
+        statement = (
+            "SELECT number, line, fields, place FROM records WHERE kind = ? AND (place, number) > (?, ?) "
+            "ORDER BY place, number LIMIT ?"
+        )
+        after = 0, 0
+        while rows := self.connection.execute(statement, (kind, *after, BATCH)).fetchall():
+            yield [Spooled(number, line, _load(fields)) for number, line, fields, _ in rows]
+            after = rows[-1][3], rows[-1][0]
+
+    def has_places(self, kind: str) -> bool:
+        found = self.connection.execute("SELECT EXISTS (SELECT 1 FROM records WHERE kind = ? AND place > 0)", (kind,))
+        return bool(found.fetchone()[0])
+
+    def set_value(self, number: int, field: str, value: object) -> None:
+        change = "UPDATE records SET fields = json_set(fields, ?, ?) WHERE number = ?"
+        self.connection.execute(change, (f"$.{field}", value, number))
 
     def replace(self, records: Iterable[Spooled]) -> None:
         changed = ((_dump(record.values), record.number) for record in records)

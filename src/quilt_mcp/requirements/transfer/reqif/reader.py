@@ -4,6 +4,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import BinaryIO
 
 from quilt_mcp.requirements import model
@@ -118,10 +119,10 @@ class ReqifReader:
         yield from self._take(objects)
 
     def _take(self, objects: "_Objects") -> Iterator[Numbered | Refused]:
-        for line, fields in objects.found:
+        for line, fields, place in objects.found:
             record = parse_numbered(line, fields, self._parse) if isinstance(fields, dict) else fields
             is_foreign = isinstance(fields, dict) and objects.foreign.pop(str(fields.get("id")), False)
-            yield record._replace(is_foreign=True) if is_foreign and isinstance(record, Numbered) else record
+            yield record._replace(is_foreign=is_foreign, place=place) if isinstance(record, Numbered) else record
         objects.found.clear()
 
 
@@ -131,7 +132,7 @@ class _Objects:
     def __init__(self, structure: Structure) -> None:
         self._structure = structure
         self._skipped = structure.skipped
-        self.found: list[tuple[int, dict[str, object] | Refused]] = []
+        self.found: list[tuple[int, dict[str, object] | Refused, int]] = []
         self.foreign: dict[str, bool] = {}  # the IDs of records with a number of another tool
         self._named: set[tuple[str, str]] = set()
         self._made: set[str] = set()  # the epics and user stories of objects that have none
@@ -171,10 +172,12 @@ class _Objects:
             before = epics.setdefault(self._find_epic(identifier, line), identifier)
             if before != identifier:
                 reason = f"Duplicate of line {lines[before]}: UUIDs that differ only in case are the same. Change one."
-                self.found.append((line, Refused([Rejection(line, "IDENTIFIER", reason)], None)))
+                self.found.append((line, Refused([Rejection(line, "IDENTIFIER", reason)], None), 0))
 
-    def _add(self, line: int, fields: dict[str, object]) -> None:
-        self.found.append((line, fields))
+    def _add(self, line: int, fields: dict[str, object], identifier: str | None = None) -> None:
+        """Add a record, of an object or a specification with this identifier, at whose place it is."""
+        ranks = self._structure.ranks
+        self.found.append((line, fields, ranks.get(identifier, len(ranks) + 1) if identifier is not None else 0))
 
     def _make_id(self, identifier: str, kind: str = "") -> str:
         """Return the ID of an object: the UUID in its identifier, or else one that only depends on the identifier."""
@@ -234,7 +237,7 @@ class _Objects:
         if kind == "requirement" and self._structure.has_criteria:  # without a relation, it has no criterion
             criterion = self._structure.criteria.get(identifier)
             fields["acceptance_criteria_id"] = self._refer(criterion, ACCEPTANCE_CRITERIA.name) if criterion else None
-        self._add(element.line, fields)
+        self._add(element.line, fields, identifier if kind in PARENTS else None)
 
     def _read_own(self, element: Element, type_id: str, kind: str) -> dict[str, object]:
         """Return the fields that are attributes. A field that the type has and the object does not is None."""
@@ -264,7 +267,7 @@ class _Objects:
             unpack(fields, packed)
         except (ValueError, TypeError, RecursionError):
             reason = "Is not valid. Remove this attribute; then characters that XML cannot contain are replaced."
-            self.found.append((line, Refused([Rejection(line, PACKED, reason)], None)))
+            self.found.append((line, Refused([Rejection(line, PACKED, reason)], None), 0))
 
     def _find_parent(self, identifier: str, kind: str) -> str | None:
         """Return the ID of the next object above of the parent's kind; of an epic, the project of its specification."""
@@ -296,7 +299,7 @@ class _Objects:
         fields |= plan
         fields["description"] = _join(_find_text(element, "DESC"), rest)
         fields["epic_id"] = self._find_epic(place, element.line)
-        self._add(element.line, fields)
+        self._add(element.line, fields, identifier)
 
     def _add_requirement(self, element: Element, identifier: str) -> None:
         own_type, values = self._structure.type_of(element), self._structure.read_named(element, self._skipped)
@@ -317,7 +320,7 @@ class _Objects:
         fields["type_id"] = own_type.name.strip()[:100] or "Functional"
         self._add_name("requirement_type", str(fields["type_id"]), own_type.description, element.line)
         fields["user_story_id"] = self._find_story(identifier, element.line)
-        self._add(element.line, fields)
+        self._add(element.line, fields, identifier)
 
     def _find_story(self, identifier: str, line: int) -> str:
         """Return the ID of the user story of a requirement. Relate the requirement to one that contains it."""
@@ -334,8 +337,21 @@ class _Objects:
         if story not in self._made:
             self._made.add(story)
             title = self._structure.names.get(place or "", _UNPLACED)
-            self._add(line, {"kind": "user_story", "id": story, "epic_id": epic, "title": _cut(title)})
+            fields: dict[str, object] = {"kind": "user_story", "id": story, "epic_id": epic, "title": _cut(title)}
+            self._add(line, fields, self._first_requirements.get(place, ""))
         return story
+
+    @cached_property
+    def _first_requirements(self) -> dict[str | None, str]:
+        """The first requirements without a heading, by specification."""
+        found: dict[str | None, str] = {}
+        for identifier in self._structure.ranks:  # in their order
+            place: str | None = identifier
+            while place in self._structure.objects and place not in self._structure.headings:
+                place = self._structure.parents.get(place)
+            if identifier in self._structure.objects and place not in self._structure.objects:
+                found.setdefault(place, identifier)
+        return found
 
     def _find_epic(self, specification: str | None, line: int) -> str:
         epic = self._make_id(specification) if specification else self._make_id("no specification")
@@ -343,7 +359,7 @@ class _Objects:
             self._made.add(epic)
             title = self._structure.names.get(specification or "", _UNPLACED)
             where = self._structure.lines.get(specification or "", line)
-            self._add(where, {"kind": "epic", "id": epic, "title": _cut(title)})
+            self._add(where, {"kind": "epic", "id": epic, "title": _cut(title)}, specification or "")
         return epic
 
     def _relate(self, identifier: str, name: str, source: str, target: str, line: int) -> None:

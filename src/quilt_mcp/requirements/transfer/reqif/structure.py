@@ -1,7 +1,7 @@
 """The structure of a ReqIF file, ours or another tool's: its types, its objects, and their places in the hierarchy."""
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -73,6 +73,7 @@ class Structure:
         names: the names of the specifications by identifier.
         lines: their lines.
         parents: for each object with a place, the object or specification that contains it.
+        ranks: the places of objects and specifications in the order of the hierarchy, from 1; then what is not in it.
         containing: the identifiers of objects that contain others.
         headings: the titles of objects of other tools that are headings: they have no text, and a chapter name or
             objects inside.
@@ -93,6 +94,7 @@ class Structure:
     names: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
     containing: set[str] = field(default_factory=set)
     headings: dict[str, str] = field(default_factory=dict)
     criteria: dict[str, str] = field(default_factory=dict)
@@ -178,7 +180,20 @@ class Structure:
         self.has_criteria = any(map(self.relates_criteria, self.types))
         self._refuse_cycle()
         if not self.refused:  # in a cycle it would not end
+            self._rank()
             self._leave_out_places()
+
+    def _rank(self) -> None:
+        inside: dict[str, list[str]] = defaultdict(list)
+        for identifier, place in self.parents.items():
+            inside[place].append(identifier)
+        pending = [*reversed(self.names)]
+        while pending:
+            identifier = pending.pop()
+            self.ranks.setdefault(identifier, len(self.ranks) + 1)
+            pending += reversed(inside.pop(identifier, ()))
+        for identifier in self.objects:
+            self.ranks.setdefault(identifier, len(self.ranks) + 1)
 
     def _leave_out_places(self) -> None:
         """Let what is inside of an object that the file does not have be where that object is."""
@@ -377,6 +392,7 @@ class Structure:
                 self.skipped["second place of an object in the hierarchy"] += 1
             # the first by identifier, not the first in the file, because other tools change their order
             if specification < self._specifications.get(child, "\U0010ffff"):
+                self.parents.pop(child, None)  # so that the children of a place are in its order
                 self.parents[child], self._specifications[child] = place.own, specification
         if self._places:
             self._places[-1].children.append(place.own)
