@@ -42,10 +42,15 @@ def expected_gaps(
         return [one for one in found if epic is None or of_epic(graph, one, epic)]
 
     with_criteria = {one["user_story_id"] for one in seen["acceptance_criteria"].values()}
+    with_requirements = {one["user_story_id"] for one in seen["requirement"].values()}
     referred = {one["acceptance_criteria_id"] for one in seen["requirement"].values()}
     stories, criteria, wanted = rows("user_story"), rows("acceptance_criteria"), rows("requirement")
     found = {
         "stories_without_criteria": ([one["id"] for one in stories if one["id"] not in with_criteria], len(stories)),
+        "stories_without_requirements": (
+            [one["id"] for one in stories if one["id"] not in with_requirements],
+            len(stories),
+        ),
         "criteria_without_requirements": ([one["id"] for one in criteria if one["id"] not in referred], len(criteria)),
         "requirements_without_criterion": (
             [one["id"] for one in wanted if one["acceptance_criteria_id"] not in seen["acceptance_criteria"]],

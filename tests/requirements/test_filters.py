@@ -95,7 +95,7 @@ async def test_a_criterion_has_no_status_and_no_title_to_sort_by(settings_with_s
         body = (await read_failure(client, "acceptance-criteria?status=Draft")).body
         sort = await refuse(client, "acceptance-criteria?sort=title")
     assert (body["error"], sort["suggested_actions"]) == ("InvalidURI", ["Omit `sort` for the default order."])
-    assert "project and updated_since and sort and cursor and limit" in body["details"]
+    assert "project and updated_since and created_since and sort and view and cursor and limit" in body["details"]
     assert "status" not in body["details"]
     assert "must be one of reference_id, created_at, updated_at, " in sort["message"]
 
