@@ -320,7 +320,7 @@ def test_a_workflow_that_changes_between_pages_hides_no_other() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"status": "done"}, "`status` must be one of: created, in_progress, failed, completed."),
+        ({"status": "done"}, "`status` must be one of: created, in_progress, failing, failed, completed."),
         ({"limit": "0"}, "`limit` must be an integer from 1 to 200."),
         ({"cursor": "x"}, "The cursor is not valid for this list."),
     ],

@@ -62,8 +62,12 @@ async def test_a_workflow_from_creation_to_completion(client: Connected) -> None
         client, "workflow_update_step", workflow_id="w", step_id="b", status="completed", result={"rows": 5}
     )
     assert not result.is_error
-    assert result.structured_content == json.loads(text_of(result)) == workflow_service.workflow_get_status("w")
-    workflow = result.structured_content["workflow"]
+    answer = workflow_service.workflow_get_status("w")
+    assert result.structured_content == json.loads(text_of(result))
+    assert result.structured_content == workflow_service.describe_change(answer, "b")
+    assert result.structured_content["step"] == answer["workflow"]["steps"][1]
+    assert result.structured_content["uri"] == "workflow://workflows/w/status"
+    workflow = answer["workflow"]
     assert (workflow["name"], workflow["description"], workflow["metadata"]) == ("Title", "Why", {"a": [1]})
     assert workflow["status"] == "completed"
     assert workflow["execution_log"][0]["message"] == "no need"
@@ -80,10 +84,57 @@ async def test_null_is_valid_for_optional_arguments(client: Connected) -> None:
     nothing = {"message": None, "result": None, "error_message": None}
     result = await call(client, "workflow_update_step", **step, status="completed", **nothing)
     assert result.structured_content is not None
-    workflow = result.structured_content["workflow"]
+    workflow = workflow_service.workflow_get_status("w")["workflow"]
     assert (workflow["description"], workflow["steps"][0]["step_type"]) == ("", "manual")
     assert workflow["metadata"] == workflow["steps"][0]["metadata"] == {}
     assert (workflow["steps"][0]["dependencies"], workflow["steps"][0]["status"]) == ([], "completed")
+
+
+async def test_a_list_of_steps_is_one_call_and_an_answer_stays_small(client: Connected) -> None:
+    steps: list[dict[str, Any]] = [
+        {"step_id": "s0", "description": "Start", "step_type": "script", "metadata": {"a": 1}}
+    ]
+    steps += [
+        {"step_id": f"s{at}", "description": f"Step {at}", "dependencies": [f"s{at - 1}"]} for at in range(1, 100)
+    ]
+    created = await call(client, "workflow_create", workflow_id="w", name="Title", steps=steps)
+    again = await call(client, "workflow_create", workflow_id="w", name="Title", steps=steps)
+    assert created.structured_content == again.structured_content
+    assert created.structured_content is not None
+    assert created.structured_content["step"] is None
+    assert created.structured_content["next_available_steps"] == ["s0"]
+    found = workflow_service.workflow_get_status("w")["workflow"]["steps"]
+    assert [(one["id"], one["dependencies"]) for one in found[1:]] == [
+        (f"s{at}", [f"s{at - 1}"]) for at in range(1, 100)
+    ]
+    assert (found[0]["step_type"], found[0]["metadata"], found[1]["step_type"]) == ("script", {"a": 1}, "manual")
+    updated = await call(client, "workflow_update_step", workflow_id="w", step_id="s0", status="completed")
+    assert len(text_of(updated)) < 1_500
+    other = await call(client, "workflow_create", workflow_id="w", name="Title", steps=[steps[1]])
+    assert "or other steps" not in text_of(other) or other.is_error
+    for wrong in (
+        [steps[1]],
+        [steps[0], {**steps[0], "description": "Other"}],
+        [*steps, {"step_id": "s100", "description": "One too many"}],
+        [{"step_id": "a b", "description": "A"}],
+        [{"description": "A"}],
+        [{"step_id": "a", "description": "A", "status": "failed"}],
+    ):
+        refused = await call(client, "workflow_create", workflow_id="new", name="Title", steps=wrong)
+        assert refused.is_error, wrong
+        assert "new" not in workflow_service.workflow_ids()
+
+
+async def test_a_workflow_that_can_go_on_beside_a_failed_step_says_so(client: Connected) -> None:
+    steps = [{"step_id": name, "description": name} for name in ("a", "b")]
+    await call(client, "workflow_create", workflow_id="w", name="Title", steps=steps)
+    found = []
+    for step, status in (("a", "failed"), ("b", "in_progress"), ("b", "failed"), ("a", "in_progress")):
+        answer = await call(client, "workflow_update_step", workflow_id="w", step_id=step, status=status)
+        assert answer.structured_content is not None
+        found.append(answer.structured_content["workflow"]["status"])
+    assert found == ["failing", "failing", "failed", "failing"]
+    assert [one["status"] for one in workflow_service.workflow_list_all(status="failing")["workflows"]] == ["failing"]
 
 
 REFUSALS = [

@@ -50,6 +50,8 @@ class Planned(TypedDict):
     """The ID of the user who is responsible for it."""
     assignee_name: str | None
     """The username of that user; null if the server may not read users."""
+    project_name: str | None
+    """The name of its project; null in a database of the earlier system, which has none."""
     created_at: str | None
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
@@ -67,6 +69,8 @@ class UserStory(Planned):
 
     epic_id: str
     """The ID of its epic."""
+    epic_reference_id: str | None
+    """The reference ID of its epic; null only if there is no such epic."""
 
 
 class Requirement(Planned):
@@ -74,6 +78,8 @@ class Requirement(Planned):
 
     user_story_id: str
     """The ID of its user story."""
+    epic_reference_id: str | None
+    """The reference ID of the epic of its user story; null only if there is no such epic."""
     acceptance_criteria_id: str | None
     """The ID of an acceptance criterion of the same user story; null if it refers to none."""
     type_id: str
@@ -93,6 +99,10 @@ class AcceptanceCriterion(TypedDict):
     """1 to 50,000 characters."""
     user_story_id: str
     """The ID of its user story."""
+    epic_reference_id: str | None
+    """The reference ID of the epic of its user story; null only if there is no such epic."""
+    project_name: str | None
+    """The name of its project; null in a database of the earlier system, which has none."""
     author_id: str
     """The ID of the user who wrote it."""
     author_name: str | None
@@ -189,10 +199,25 @@ class UserStoryTree(UserStory):
     """False if children are left out."""
 
 
+class BriefTree(BriefRow):
+    """A user story with its children, in the order of the document, with `view=brief`."""
+
+    acceptance_criteria: list[BriefRow]
+    """As in UserStoryTree."""
+    acceptance_criteria_count: int
+    """The number of all."""
+    requirements: list[BriefRow]
+    """As in UserStoryTree."""
+    requirements_count: int
+    """The number of all."""
+    is_complete: bool
+    """False if children are left out."""
+
+
 class EpicHierarchy(Epic):
     """An epic with a page of its user stories, in the order of the document."""
 
-    user_stories: list[UserStoryTree]
+    user_stories: list[UserStoryTree | BriefTree]
     """The user stories of this page."""
     count: int
     """The number of the epic's user stories, as of the first page."""
@@ -500,6 +525,8 @@ class Project(ProjectName):
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
     """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
+    members_uri: str
+    """The URI of its members."""
     uri: str
     """The URI of its epics."""
 
@@ -509,6 +536,22 @@ class ProjectPage(Counted):
 
     projects: list[Project]
     """The projects of this page."""
+
+
+class Member(TypedDict):
+    """A member of a project."""
+
+    username: str
+    """The username."""
+    role: str
+    """`Editor` or `Viewer`. Both may read everything in the project. An administrator need not be a member."""
+
+
+class MemberPage(Counted):
+    """A page of the members of a project, in the order of their IDs."""
+
+    members: list[Member]
+    """The members of this page."""
 
 
 class Gap(TypedDict):

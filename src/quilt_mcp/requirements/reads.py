@@ -31,7 +31,7 @@ from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso, to_json
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit, fit_beside
-from quilt_mcp.core.errors import NotFound
+from quilt_mcp.core.errors import NotFound, Unauthorized
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements import model
 from quilt_mcp.requirements.answers import (
@@ -41,9 +41,11 @@ from quilt_mcp.requirements.answers import (
     USER_STORIES,
     AcceptanceCriterion,
     BriefEntity,
+    BriefTree,
     Entities,
     Epic,
     EpicHierarchy,
+    Member,
     Project,
     ProjectName,
     Relationship,
@@ -51,9 +53,10 @@ from quilt_mcp.requirements.answers import (
     RequirementRelationships,
     RequirementType,
     UserStoryTree,
+    make_brief_row,
 )
 from quilt_mcp.requirements.conditions import Scope, match_any, place_column, restrict
-from quilt_mcp.requirements.model import REQUIREMENT, Kind
+from quilt_mcp.requirements.model import REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import EntityId, advise_list, decode_position, encode_position, is_id
 from quilt_mcp.requirements.tables import (
     BY_KIND,
@@ -62,6 +65,7 @@ from quilt_mcp.requirements.tables import (
     Statement,
     epics,
     metadata,
+    project_members,
     projects,
     relationship_types,
     requirement_relationships,
@@ -71,6 +75,7 @@ from quilt_mcp.requirements.tables import (
     users,
 )
 
+_EPIC = "epic_reference_id"
 _MAY_READ_USERS = (
     "SELECT pg_catalog.has_column_privilege('users', 'id', 'SELECT') "
     "AND pg_catalog.has_column_privilege('users', 'username', 'SELECT')"
@@ -93,8 +98,27 @@ def may_read_users(connection: Connection) -> bool:
 
 
 @cache  # to create the subqueries takes longer than to read an entity
-def select_columns(table: Table, columns: tuple[str, ...], *, has_users: bool) -> tuple[ColumnElement[object], ...]:
-    return tuple(table.c[key] if key in table.c else select_name(table, key, has_users=has_users) for key in columns)
+def select_columns(
+    table: Table, columns: tuple[str, ...], *, has_users: bool, has_projects: bool = True
+) -> tuple[ColumnElement[object], ...]:
+    def find(key: str) -> ColumnElement[object]:
+        if key in table.c:
+            return table.c[key]
+        if key == "project_name" and not has_projects:
+            return literal_column("NULL").label(key)
+        return _select_epic(table) if key == _EPIC else select_name(table, key, has_users=has_users)
+
+    return tuple(map(find, columns))
+
+
+def _select_epic(table: Table) -> ColumnElement[object]:
+    """Return the column with the reference ID of the epic above an entity."""
+    if "epic_id" in table.c:
+        above = select(epics.c.reference_id).where(epics.c.id == table.c.epic_id)
+    else:
+        joined = user_stories.join(epics, epics.c.id == user_stories.c.epic_id)
+        above = select(epics.c.reference_id).select_from(joined).where(user_stories.c.id == table.c.user_story_id)
+    return above.correlate(table).scalar_subquery().label(_EPIC)
 
 
 def select_name(table: Table, key: str, *, has_users: bool) -> ColumnElement[object]:
@@ -154,7 +178,8 @@ class Reader:
 
     def read_entity(self, collection: Entities[A], entity_id: EntityId) -> A:
         """Read one entity, with one statement."""
-        statement = _select_entity(collection, entity_id.column, has_users=self.has_users)
+        has_projects = not self.is_existing
+        statement = _select_entity(collection, entity_id.column, has_users=self.has_users, has_projects=has_projects)
         return collection.build(self._find(collection.kind, entity_id, statement))
 
     def list_rows(  # noqa: PLR0917 - two callers, both in this module
@@ -216,7 +241,8 @@ class Reader:
         )
 
     def columns_of(self, collection: Entities[A]) -> tuple[ColumnElement[object], ...]:
-        return select_columns(BY_KIND[collection.kind.name], collection.columns, has_users=self.has_users)
+        table, has_projects = BY_KIND[collection.kind.name], not self.is_existing
+        return select_columns(table, collection.columns, has_users=self.has_users, has_projects=has_projects)
 
     def name_of(self, table: Table, key: str) -> ColumnElement[object]:
         return select_name(table, key, has_users=self.has_users)
@@ -248,10 +274,10 @@ class Reader:
 
 
 @cache  # to create this statement, and to look it up among the compiled, takes longer than to execute it
-def _select_entity(collection: Entities[Any], column: str, *, has_users: bool) -> Statement:
+def _select_entity(collection: Entities[Any], column: str, *, has_users: bool, has_projects: bool) -> Statement:
     """Return the SELECT of the entity for which a column has the value of the parameter `value`."""
     table = BY_KIND[collection.kind.name]
-    columns = select_columns(table, collection.columns, has_users=has_users)
+    columns = select_columns(table, collection.columns, has_users=has_users, has_projects=has_projects)
     return select(*columns).where(table.c[column] == bindparam("value"))
 
 
@@ -294,13 +320,15 @@ MAX_CHILDREN = 200
 """More do not fit into an answer."""
 
 
-def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -> EpicHierarchy:
+def read_hierarchy(
+    reader: Reader, epic: Epic, cursor: str | None, limit: int, *, is_brief: bool = False
+) -> EpicHierarchy:
     """Read a page of at most `limit` user stories of an epic, with the acceptance criteria and requirements of each.
 
     A page contains whole user stories: as many as have at most 200 children of each kind together, and fit into an
     answer. Only a user story that is larger on its own is incomplete, and says so.
     """
-    tag = cursors.compute_tag("hierarchy", epic["id"], reader.scope)
+    tag = cursors.compute_tag("hierarchy", epic["id"], is_brief, reader.scope)
     position = _decode_place(cursor, tag)
     of_epic = [user_stories.c.epic_id == epic["id"], *reader.restrict(user_stories)]
     counts = [_count_children(reader, kind) for kind in (model.ACCEPTANCE_CRITERIA, REQUIREMENT)]
@@ -314,13 +342,15 @@ def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -
     ids = [row.id for row in chosen]
     criteria = _read_children(reader, ACCEPTANCE_CRITERIA, ids)
     wanted = _read_children(reader, REQUIREMENTS, ids)
-    stories = fit_beside([_build_tree(row, criteria[row.id], wanted[row.id]) for row in chosen], epic)
-    stories[:1] = [_prune(story) for story in stories[:1]]
+    trees = [_build_tree(row, criteria[row.id], wanted[row.id]) for row in chosen]
+    stories: Sequence[UserStoryTree | BriefTree] = (
+        _choose([_shorten(tree) for tree in trees], epic) if is_brief else _choose(trees, epic)
+    )
     is_last = len(stories) == len(rows)
     total = position.total if position else len(rows) if is_last else reader.count(user_stories, of_epic)
     return {
         **epic,
-        "user_stories": stories,
+        "user_stories": list(stories),
         "count": total,
         "next_cursor": None if is_last else _encode_place(rows[len(stories) - 1], total, tag),
         "is_complete": is_last and not position and all(story["is_complete"] for story in stories),
@@ -389,7 +419,32 @@ def _build_tree(row: AnyRow, criteria: list[AcceptanceCriterion], wanted: list[R
     }
 
 
-def _prune(story: UserStoryTree) -> UserStoryTree:
+def _shorten(story: UserStoryTree) -> BriefTree:
+    """Return a user story and its children with `view=brief`."""
+    criteria, wanted = story["acceptance_criteria"], story["requirements"]
+    return {
+        **make_brief_row(USER_STORY, story["reference_id"], story["title"], story["status"]),
+        "acceptance_criteria": [
+            make_brief_row(model.ACCEPTANCE_CRITERIA, one["reference_id"], one["description"], None) for one in criteria
+        ],
+        "acceptance_criteria_count": story["acceptance_criteria_count"],
+        "requirements": [
+            make_brief_row(REQUIREMENT, one["reference_id"], one["title"], one["status"]) for one in wanted
+        ],
+        "requirements_count": story["requirements_count"],
+        "is_complete": story["is_complete"],
+    }
+
+
+Tree = TypeVar("Tree", UserStoryTree, BriefTree)
+
+
+def _choose(trees: list[Tree], epic: Epic) -> list[Tree]:
+    """Return the first user stories, as many as fit beside an epic."""
+    return [_prune(story) if not place else story for place, story in enumerate(fit_beside(trees, epic))]
+
+
+def _prune(story: Tree) -> Tree:
     """Leave out the children of a user story that do not fit into an answer."""
     criteria = fit(story["acceptance_criteria"], PAGE_CHARACTERS // 4)
     wanted = fit(story["requirements"], PAGE_CHARACTERS // 2)
@@ -485,8 +540,33 @@ def _build_project(row: AnyRow) -> Project:
         "epic_count": row.number,
         "created_at": iso(row.created_at),
         "updated_at": iso(row.updated_at),
+        "members_uri": f"requirements://projects/{row.id}/members",
         "uri": f"requirements://epics?project={quote(row.id, safe='')}",
     }
+
+
+def read_members(reader: Reader, project: str, cursor: str | None, limit: int) -> Page[Member]:
+    """Read a page of the members of a project that the caller may see, by their IDs.
+
+    Raises:
+        Unauthorized: the database user may not read users.
+    """
+    if reader.is_existing:
+        raise make_unknown_project(project)
+    found = find_project(reader, project)
+    if not reader.has_users:
+        raise Unauthorized(
+            "The members cannot be read: the server may not read users.",
+            suggested_actions=["Grant the database user SELECT on `users`."],
+        )
+    of_project = [project_members.c.user_id == users.c.id, project_members.c.project_id == found["id"]]
+    columns = [users.c.id, users.c.username, project_members.c.role]
+    tag = cursors.compute_tag("members", found["id"], reader.scope)
+    return reader.list_rows(users, columns, of_project, _build_member, tag, cursor, limit)
+
+
+def _build_member(row: AnyRow) -> Member:
+    return {"username": row.username, "role": row.role}
 
 
 def find_project(reader: Reader, text: str) -> ProjectName:

@@ -174,11 +174,11 @@ RESOURCES = [
     ),
     *(_define_entity(one) for one in COLLECTIONS),
     define(
-        "requirements://epics/{id}/hierarchy{?cursor,limit}",
+        "requirements://epics/{id}/hierarchy{?view,cursor,limit}",
         service.get_epic_hierarchy,
         name="Epic Hierarchy",
         parameter_mapping=ENTITY,
-        values=_id_values(EPIC),
+        values={**_id_values(EPIC), "view": partial(service.complete_one, VIEWS)},
     ),
     _define_list(USER_STORIES, EPICS),
     _define_list(answers.REQUIREMENTS, USER_STORIES),
@@ -234,6 +234,13 @@ RESOURCES = [
         free_text={"type", "project", "cursor"},
     ),
     define("requirements://projects{?cursor,limit}", service.list_projects, name="All Projects"),
+    define(
+        "requirements://projects/{project}/members{?cursor,limit}",
+        service.list_members,
+        name="Project Members",
+        values={"project": service.complete_projects},
+        free_text={"project"},
+    ),
     *(_define_trace(one) for one in COLLECTIONS),
     define(
         "requirements://coverage{?epic,project,category,cursor,limit}",

@@ -12,6 +12,7 @@ from quilt_mcp.requirements.answers import (
     Coverage,
     Entities,
     EpicHierarchy,
+    MemberPage,
     ProjectPage,
     RelationshipPage,
     RequirementRelationships,
@@ -123,12 +124,14 @@ def list_requirement_types(cursor: str | None = None, limit: str | None = None) 
     return {"requirement_types": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-def get_epic_hierarchy(entity_id: str, cursor: str | None = None, limit: str | None = None) -> EpicHierarchy:
+def get_epic_hierarchy(
+    entity_id: str, cursor: str | None = None, limit: str | None = None, view: str | None = None
+) -> EpicHierarchy:
     """An epic with its user stories, each with its acceptance criteria and requirements.
 
     A page has at most 200 user stories, and ends before they would not fit into an answer.
     """
-    return current_store().read_hierarchy(entity_id, cursor, limit)
+    return current_store().read_hierarchy(entity_id, cursor, limit, is_brief=parse_view(view))
 
 
 def get_requirement_relationships(
@@ -264,6 +267,12 @@ def list_projects(cursor: str | None = None, limit: str | None = None) -> Projec
     """
     page = current_store().read_projects(cursor, limit)
     return {"projects": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+
+def list_members(project: str, cursor: str | None = None, limit: str | None = None) -> MemberPage:
+    """The members of a project that you may see, with their roles, 50 per page."""
+    page = current_store().read_members(project, cursor, limit)
+    return {"members": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
 def complete_projects(prefix: str) -> list[str]:

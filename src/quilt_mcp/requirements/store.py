@@ -15,6 +15,7 @@ from quilt_mcp.requirements.answers import (
     Coverage,
     Entities,
     EpicHierarchy,
+    Member,
     Project,
     RelatedPair,
     RelationshipCount,
@@ -35,6 +36,7 @@ from quilt_mcp.requirements.reads import (
     Title,
     may_read_users,
     read_hierarchy,
+    read_members,
     read_projects,
     read_relationships,
     read_types,
@@ -119,10 +121,13 @@ class RequirementsStore:
         with self.open_reader() as reader:
             return read_types(reader, cursor, size)
 
-    def read_hierarchy(self, text: str, cursor: str | None, limit: str | None) -> EpicHierarchy:
+    def read_hierarchy(
+        self, text: str, cursor: str | None, limit: str | None, *, is_brief: bool = False
+    ) -> EpicHierarchy:
         entity_id, size = self._parse_id(model.EPIC, text), parse_limit(limit, default=MAX_LIMIT)
         with self.open_reader() as reader:
-            return read_hierarchy(reader, reader.read_entity(EPICS, entity_id), cursor, size)
+            epic = reader.read_entity(EPICS, entity_id)
+            return read_hierarchy(reader, epic, cursor, size, is_brief=is_brief)
 
     def read_relationships(self, text: str, cursor: str | None, limit: str | None) -> RequirementRelationships:
         entity_id = self._parse_id(model.REQUIREMENT, text)
@@ -195,6 +200,11 @@ class RequirementsStore:
         size = parse_limit(limit)
         with self.open_reader() as reader:
             return read_projects(reader, cursor, size)
+
+    def read_members(self, project: str, cursor: str | None, limit: str | None) -> Page[Member]:
+        size = parse_limit(limit)
+        with self.open_reader() as reader:
+            return read_members(reader, project, cursor, size)
 
     def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
         with self.open_reader() as reader:

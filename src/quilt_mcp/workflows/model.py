@@ -11,7 +11,7 @@ given. A workflow, a step and a log entry are what the answers contain; nothing 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -21,7 +21,8 @@ from quilt_mcp.core.errors import InvalidArguments
 from quilt_mcp.core.uris import is_value
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
-WorkflowStatus = Literal["created", "in_progress", "failed", "completed"]
+WorkflowStatus = Literal["created", "in_progress", "failing", "failed", "completed"]
+"""Of a workflow with a failed step: `failing` if another step is in progress or can start, else `failed`."""
 
 STEP_STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
 DONE = frozenset({"completed", "skipped"})
@@ -179,7 +180,7 @@ def set_step(workflow: Workflow, changed: Step, now: str) -> Workflow:
     steps = [changed if step["id"] == changed["id"] else step for step in workflow["steps"]]
     if find_step(workflow, changed["id"]) is None:
         steps.append(changed)
-    status = derive_status(step["status"] for step in steps)
+    status = derive_status(steps)
     return {
         **workflow,
         "steps": steps,
@@ -209,11 +210,17 @@ def set_status(
     return changed
 
 
-def derive_status(step_statuses: Iterable[StepStatus]) -> WorkflowStatus:
-    """Return the status of a workflow with steps, which depends only on their statuses."""
-    present = set(step_statuses)
+def list_ready(steps: Sequence[Step]) -> list[str]:
+    """Return the IDs of the pending steps whose dependencies are completed or skipped."""
+    open_ones = {one["id"] for one in steps if one["status"] not in DONE}
+    return [one["id"] for one in steps if one["status"] == "pending" and not open_ones & {*one["dependencies"]}]
+
+
+def derive_status(steps: Sequence[Step]) -> WorkflowStatus:
+    """Return the status of a workflow with steps, which depends only on them."""
+    present = {step["status"] for step in steps}
     if "failed" in present:
-        return "failed"
+        return "failing" if "in_progress" in present or list_ready(steps) else "failed"
     if present <= DONE:
         return "completed"
     return "in_progress" if present - {"pending"} else "created"

@@ -13,10 +13,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    NotRequired,  # pydantic needs it before Python 3.12
+    cast,
+    get_args,
+)
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
@@ -31,6 +37,7 @@ from quilt_mcp.workflows import model
 from quilt_mcp.workflows.model import (
     DEPENDENCIES,
     NAME_LENGTH,
+    STEPS,
     TEXT_LENGTH,
     LogEntry,
     Step,
@@ -145,6 +152,21 @@ StepType = Annotated[
 ]
 Dependencies = Annotated[list[str], Field(max_length=DEPENDENCIES)] | SkipJsonSchema[None]
 JSONObject = Annotated[AnyObject | SkipJsonSchema[None], Field(description="Up to 4 KiB.")]
+
+
+class NewStep(TypedDict):
+    """A step to add."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads it
+
+    step_id: NewStepId
+    description: Task
+    step_type: NotRequired[StepType]
+    dependencies: NotRequired[Dependencies]
+    metadata: NotRequired[JSONObject]
+
+
+NewSteps = Annotated[list[NewStep], Field(max_length=STEPS)] | SkipJsonSchema[None]
 Status = Annotated[StepStatus, Field(description="The new status.")]
 Text = Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None]
 
@@ -170,7 +192,7 @@ class ListedWorkflow(TypedDict):
     name: str
     """For a person."""
     status: WorkflowStatus
-    """It follows from the statuses of the steps."""
+    """It follows from the steps. With a failed one, `failing` if others are in progress or can start, else `failed`."""
     progress: ListedProgress
     """How many steps are done."""
     created_at: str
@@ -195,7 +217,7 @@ class WorkflowList(TypedDict):
     total_workflows: int
     """The number of all."""
     active_workflows: int
-    """The number with the status created or in_progress."""
+    """The number with the status created, in_progress or failing."""
     completed_workflows: int
     """The number with the status completed."""
 
@@ -241,6 +263,50 @@ class WorkflowReport(TypedDict):
     """What to do next."""
 
 
+class ChangedWorkflow(TypedDict):
+    """What a workflow is after a change."""
+
+    id: str
+    name: str
+    status: WorkflowStatus
+
+
+class WorkflowChange(TypedDict):
+    """What a tool answers: the changed step, and what is next. The resource has all steps."""
+
+    workflow: ChangedWorkflow
+    step: Step | None
+    """The changed step; null after the creation of a workflow."""
+    progress: Progress
+    """How many steps are done."""
+    next_available_steps: list[str]
+    """The IDs of the pending steps with finished dependencies."""
+    can_proceed: bool
+    """Whether there are any."""
+    recommendations: list[str]
+    """What to do next."""
+    uri: str
+    """The URI of the whole status."""
+
+
+def describe_change(found: WorkflowReport, step_id: str | None) -> WorkflowChange:
+    """Return what a change of a workflow, or of one of its steps, leads to."""
+    workflow = found["workflow"]
+    return {
+        "workflow": {"id": workflow["id"], "name": workflow["name"], "status": workflow["status"]},
+        "step": next((one for one in workflow["steps"] if one["id"] == step_id), None),
+        "progress": found["progress"],
+        "next_available_steps": found["next_available_steps"],
+        "can_proceed": found["can_proceed"],
+        "recommendations": found["recommendations"],
+        "uri": _make_uri(workflow["id"]),
+    }
+
+
+def _make_uri(workflow_id: str) -> str:
+    return f"workflow://workflows/{quote(workflow_id, safe='')}/status"
+
+
 class WorkflowDeletion(TypedDict):
     """`deleted` is false if the caller had no such workflow. `remaining_workflows` is how many the caller has now."""
 
@@ -252,7 +318,7 @@ class WorkflowDeletion(TypedDict):
 def report(workflow: Workflow) -> WorkflowReport:
     steps = workflow["steps"]
     count = Counter(step["status"] for step in steps)
-    ready = [one["id"] for one in steps if one["status"] == "pending" and not model.list_unfinished(workflow, one)]
+    ready = model.list_ready(steps)
     progress: Progress = {
         "total_steps": len(steps),
         "completed_steps": count["completed"],
@@ -332,8 +398,8 @@ def workflow_list_all(status: str | None = None, cursor: str | None = None, limi
     A workflow that changes while the pages are read moves to the first one.
 
     Returns:
-        `workflows`: those of the page. `total_workflows`, `active_workflows` (created or in progress) and
-        `completed_workflows` count all workflows, also those of other statuses.
+        `workflows`: those of the page. `total_workflows`, `active_workflows` (created, in progress or failing)
+        and `completed_workflows` count all workflows, also those of other statuses.
 
     Raises:
         InvalidTemplateVariable: the status, the cursor or the limit is not valid.
@@ -352,7 +418,7 @@ def workflow_list_all(status: str | None = None, cursor: str | None = None, limi
         "count": counts.total() if chosen is None else counts[chosen],
         "next_cursor": encode_values((last["updated_at"], last["id"]), tag) if last else None,
         "total_workflows": counts.total(),
-        "active_workflows": counts["created"] + counts["in_progress"],
+        "active_workflows": counts["created"] + counts["in_progress"] + counts["failing"],
         "completed_workflows": counts["completed"],
     }
 
@@ -376,22 +442,49 @@ def workflow_ids() -> list[str]:
 
 
 def workflow_create(
-    workflow_id: NewWorkflowId, name: Name, description: Purpose = "", metadata: JSONObject = None
+    workflow_id: NewWorkflowId,
+    name: Name,
+    description: Purpose = "",
+    metadata: JSONObject = None,
+    steps: Annotated[NewSteps, Field(description="Its first steps, in their order.")] = None,
 ) -> WorkflowReport:
     """Create a workflow, a list of steps that is stored across conversations. Returns its status."""
-    new = model.create_workflow(workflow_id, name, description or "", metadata, _now())
+    new = model.create_workflow(workflow_id, name, description or "", metadata, now := _now())
+    added = [
+        model.create_step(
+            one["step_id"],
+            one["description"],
+            one.get("step_type") or MANUAL,
+            one.get("dependencies"),
+            one.get("metadata"),
+            now,
+        )
+        for one in steps or []
+    ]
+    for step in added:
+        if (earlier := model.find_step(new, step["id"])) and not model.is_defined_like(earlier, step):
+            raise WorkflowRuleError(f"`steps` has two steps {step['id']}, with other values.", "Use each step_id once.")
+        model.check_new_step(new, step)
+        new = model.set_step(new, step, now)
     with current_app().part(Workflows).writing() as store:
         existing = store.load(workflow_id)
         if existing is None:
             _check_number(store)
             store.save(new)
+            for step in added:
+                store.save(new, step)
             _check_size(store)
-        elif not model.is_defined_like(existing, new):
+        elif not model.is_defined_like(existing, new) or not all(_has(existing, step) for step in added):
             raise WorkflowRuleError(
-                f"Workflow {workflow_id} already exists, with another name, description or metadata.",
+                f"Workflow {workflow_id} already exists, with another name, description or metadata, or other steps.",
                 f"Use another id, or continue the existing workflow: read workflow://workflows/{workflow_id}/status.",
             )
         return report(existing or new)
+
+
+def _has(workflow: Workflow, step: Step) -> bool:
+    found = model.find_step(workflow, step["id"])
+    return found is not None and model.is_defined_like(found, step)
 
 
 def workflow_add_step(  # noqa: PLR0917 - clients name the arguments
@@ -500,7 +593,7 @@ def _describe(row: "Summary") -> ListedWorkflow:
         },
         "created_at": row["created_at"],
         "updated_at": row["updated_at"],
-        "uri": f"workflow://workflows/{quote(row['id'], safe='')}/status",
+        "uri": _make_uri(row["id"]),
     }
 
 

@@ -1,6 +1,9 @@
 """The tools that write workflows. The workflow:// resources read them."""
 
+import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import cast
 
 from fastmcp import FastMCP
 from mcp_types import ToolAnnotations
@@ -20,10 +23,10 @@ _TOOLS: tuple[tuple[Callable[..., Mapping[str, object]], str, bool], ...] = (
 
 
 def add_workflow_tools(mcp: FastMCP, app: App) -> None:
-    """Add the tools to a server. All but the last return what workflow://workflows/{workflow_id}/status does."""
+    """Add the tools to a server. The first three return the changed step and what is next."""
     for function, title, replaces in _TOOLS:
         tool = CheckedTool.create(
-            make_pooled("database", function),
+            make_pooled("database", function if function is service.workflow_delete else _shorten(function)),
             app=app,
             title=title,
             tags={"workflow"},
@@ -38,3 +41,18 @@ def add_workflow_tools(mcp: FastMCP, app: App) -> None:
             if parameter.get("additionalProperties") is True:  # as without it
                 del parameter["additionalProperties"]
         mcp.add_tool(tool)
+
+
+def _shorten(function: Callable[..., Mapping[str, object]]) -> Callable[..., Mapping[str, object]]:
+    """Return a function that answers with what changed, instead of with the whole status."""
+
+    @wraps(function)
+    def change(**arguments: object) -> Mapping[str, object]:
+        step_id = arguments.get("step_id")
+        found = cast("service.WorkflowReport", function(**arguments))
+        return service.describe_change(found, step_id if isinstance(step_id, str) else None)
+
+    change.__annotations__ = function.__annotations__ | {"return": service.WorkflowChange}
+    signature = inspect.signature(function).replace(return_annotation=service.WorkflowChange)
+    vars(change)["__signature__"] = signature
+    return change
