@@ -298,7 +298,7 @@ def test_the_progress_starts_with_bytes(
     write(file, ADA, *epics)
     size = file.stat().st_size
     seen: list[tuple[str, int, int]] = []
-    report, _, _ = requirements_work.import_file(file, "jsonl", Mode(), lambda *one: seen.append(one), print)
+    report, *_ = requirements_work.import_file(file, "jsonl", Mode(), lambda *one: seen.append(one), print)
     assert report.imported == {"user": 1, "epic": 1200}
     assert seen[0] == ("Reading", 0, size)
     assert sorted({doing for doing, _, _ in seen}, key=[one[0] for one in seen].index) == [

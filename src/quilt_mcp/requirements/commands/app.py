@@ -1,5 +1,6 @@
 """`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
 
 _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."
 _ARCHIVE = ".reqifz"
-"""A ZIP archive with ReqIF. The reader of ReqIF says that it must be unpacked."""
+"""A ZIP archive with ReqIF."""
 Format = Annotated[Literal["jsonl", "csv", "reqif"] | None, Parameter(help=f"jsonl, csv or reqif. {_DEFAULT}")]
 Flag = Annotated[bool, Parameter(negative=())]
+_PAIRS = re.compile(r",(?=\s*\w+\s*=)")
+"""What separates two pairs of --map: an attribute can have a comma too."""
 T = TypeVar("T")
 
 app = App(name="requirements", help="Import, export, migrate and inspect the requirements database.")
@@ -49,6 +52,7 @@ def import_(
     delete_missing: Flag = False,
     dry_run: Flag = False,
     creator: str | None = None,
+    map: list[str] | None = None,  # noqa: A002 - the option's name
     as_json: AsJSON = False,
 ) -> int:
     """Import records from a file: all of them, or none if any is rejected.
@@ -63,8 +67,12 @@ def import_(
         dry_run: check everything and show what would change, but write nothing.
         creator: the author of records without one: a username or user ID. Default in an SQLite database without other
             users: the user `local`, who is created.
+        map: for ReqIF of other tools, the attributes of fields: `text=RichText,status=State`. The fields are title,
+            text, status, priority and assignee. --dry-run shows what was found, and the next file of the source is
+            read in the same way.
         as_json: print the report as JSON.
     """
+    given = _parse_map(map or [])
     if delete_missing and not update:
         raise Misuse("--delete-missing needs --update.")
     form = _choose_format(format, file)
@@ -72,7 +80,7 @@ def import_(
         work = _import_work()
         mode = work.Mode(updates=update, deletes=delete_missing, is_trial=dry_run)
         result: Imported | None = run_or_complain(
-            lambda: work.import_file(file, form, mode, shown.progress, shown.announce, creator=creator)
+            lambda: work.import_file(file, form, mode, shown.progress, shown.announce, creator=creator, given=given)
         )
     if result is None:
         return 1
@@ -160,6 +168,17 @@ def status(*, as_json: AsJSON = False) -> int:
 def _import_work() -> ModuleType:
     """Import the module that works on the database. It is not imported at the top because it imports SQLAlchemy."""
     return import_module("quilt_mcp.requirements.commands.work")
+
+
+def _parse_map(options: list[str]) -> dict[str, str]:
+    """Return the attribute or column of each field that the options name."""
+    given: dict[str, str] = {}
+    for one in (part for option in options for part in _PAIRS.split(option)):
+        name, separator, attribute = (part.strip() for part in one.partition("="))
+        if not (name and separator and attribute):
+            raise Misuse(f"--map needs pairs such as text=RichText, separated by commas. It was {one!r}.")
+        given[name] = attribute
+    return given
 
 
 def _choose_format(given: Format, file: Path | None) -> Literal["jsonl", "csv", "reqif"]:

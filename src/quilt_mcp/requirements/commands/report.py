@@ -2,8 +2,9 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,7 @@ from quilt_mcp.console.output import VISIBLE, complain, console_on, show
 if TYPE_CHECKING:
     from quilt_mcp.requirements.transfer.importing import Report
     from quilt_mcp.requirements.transfer.records import Rejection
+    from quilt_mcp.requirements.transfer.reqif.mapping import Mapped
     from quilt_mcp.requirements.transfer.updating import Change, Changes
 
 SHOWN = 50
@@ -39,16 +41,18 @@ class Imported(NamedTuple):
         report: what was imported, or why nothing was.
         skipped: how often each part of the file was skipped, by name.
         may_be_cut: whether the last row of a CSV file has no line break, so that its last cell can be incomplete.
+        mapped: the attributes of each type of a ReqIF file that have the fields of records.
     """
 
     report: "Report"
     skipped: Mapping[str, int]
     may_be_cut: bool
+    mapped: Sequence["Mapped"] = ()
 
 
 def describe_report(file: Path, imported: Imported) -> dict[str, object]:
     """Return what `--json` prints."""
-    report, skipped, may_be_cut = imported
+    report, skipped, may_be_cut, mapped = imported
     rejected = [
         {"file": str(file), "line": line, "field": field, "reason": reason} for line, field, reason in report.rejected
     ]
@@ -60,6 +64,8 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
         "skipped": dict(skipped),
         "may_be_cut": may_be_cut,
     }
+    if mapped:
+        described["mapping"] = [asdict(one) for one in mapped]
     if changes := report.changes:
         described |= {
             **{verb: dict(counts) for verb, counts in _name_counts(changes)},
@@ -70,8 +76,10 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
 
 
 def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
-    report, skipped, may_be_cut = imported
+    report, skipped, may_be_cut, mapped = imported
     _show_skipped(skipped)
+    if is_trial:
+        _show_mapping(mapped)
     if report.rejected_count:
         hidden = report.rejected_count - min(report.rejected_count, SHOWN)
         more = f" {hidden} more are not shown; --json shows more." if hidden else ""
@@ -98,6 +106,16 @@ def _show_skipped(skipped: Mapping[str, int]) -> None:
         complain(f"Skipped: {name} ({count})")
     if len(skipped) > SHOWN:
         complain(f"{len(skipped) - SHOWN} more were skipped; --json shows them.")
+
+
+def _show_mapping(mapped: Sequence["Mapped"]) -> None:
+    """Show in which attributes the fields are, and what the first titles are."""
+    for one in mapped[:SHOWN]:
+        fields = ", ".join(f"{name} = {attribute}" for name, attribute in one.fields.items()) or "no attribute is used"
+        shown = f"Type {one.name} ({one.count}): {fields}. For example: {' | '.join(one.examples)}"
+        show(shown.translate(VISIBLE))
+    if mapped:
+        show("To change this: --map text=ATTRIBUTE, also of title, status, priority and assignee.")
 
 
 def _show_changes(file: Path, changes: "Changes") -> None:

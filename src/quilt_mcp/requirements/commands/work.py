@@ -5,7 +5,7 @@ import secrets
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
@@ -29,6 +29,7 @@ from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_rec
 from quilt_mcp.requirements.transfer.records import Rejection, parse_change, parse_record
 from quilt_mcp.requirements.transfer.reqif.reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif.writer import ReqifWriter
+from quilt_mcp.requirements.transfer.sources import Memory
 
 AnyFormat = Format | Literal["reqif"]
 
@@ -65,17 +66,29 @@ def import_file(
     announce: Callable[[Rejection], object],
     *,
     creator: str | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> Imported:
     """Import a file into the database; see `import_records`. While it reads, the progress is in bytes."""
     skipped: Counter[str] = Counter()
     with _open(is_trial=mode.is_trial) as database, path.open("rb") as file:
         parse = parse_change if mode.updates else parse_record
-        source = ReqifReader(file, skipped, parse=parse) if form == "reqif" else RecordReader(file, form, parse=parse)
+        source: ReqifReader | RecordReader
+        if form == "reqif":
+            source = ReqifReader(file, skipped, parse=parse, given=given, memory=Memory(database))
+        else:
+            source = RecordReader(file, form, parse=parse)
         records = _follow(source, os.fstat(file.fileno()).st_size, progress, must_end=mode.deletes)
         report = import_records(
-            database, records, creator=creator, mode=mode, progress=progress, announce=announce, skipped=skipped
+            database,
+            records,
+            creator=creator,
+            mode=mode,
+            progress=progress,
+            announce=announce,
+            skipped=skipped,
+            origin=source,
         )
-    return Imported(report, skipped, source.may_be_cut)
+    return Imported(report, skipped, source.may_be_cut, source.mapped if isinstance(source, ReqifReader) else [])
 
 
 def _follow(

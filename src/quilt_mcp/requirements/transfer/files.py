@@ -148,13 +148,21 @@ class RecordReader:
 
     Attributes:
         bytes_read: the number of bytes of the file that were read so far.
+        source: all files with our own fields are of one source.
     """
+
+    source = "records"
 
     def __init__(self, file: BinaryIO, form: Format, *, parse: Parse = parse_record) -> None:
         self._file, self._form, self._parse = file, form, parse
         self._record_start = 0  # of the line or row that is being read, in bytes
         self._has_open_end = False  # the last line has no line break: the file ends there, or was cut off there
         self.bytes_read = 0
+
+    @property
+    def mapping(self) -> dict[str, dict[str, str]]:
+        """None: the columns have the names of the fields."""
+        return {}
 
     @property
     def may_be_cut(self) -> bool:

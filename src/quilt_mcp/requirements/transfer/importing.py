@@ -16,6 +16,7 @@ from quilt_mcp.requirements.transfer.links import LinkResolver, check_relationsh
 from quilt_mcp.requirements.transfer.matching import check_criteria, complete_records, match_records
 from quilt_mcp.requirements.transfer.placing import place_records
 from quilt_mcp.requirements.transfer.records import Rejection, Rejections
+from quilt_mcp.requirements.transfer.sources import Origin, remember
 from quilt_mcp.requirements.transfer.spool import Spool, open_spool
 from quilt_mcp.requirements.transfer.storing import write_records
 from quilt_mcp.requirements.transfer.updating import Changes, Deleter, Updater
@@ -78,6 +79,7 @@ def import_records(
     progress: Progress = lambda *_: None,
     announce: Callable[[Rejection], object] = lambda _: None,
     skipped: Counter[str] | None = None,
+    origin: Origin | None = None,
 ) -> Report:
     """Write all records, or none if any is rejected. Update existing users, projects and types.
 
@@ -89,6 +91,7 @@ def import_records(
         progress: called with what is being done, the number of records that are done, and the total.
         announce: called with each of the first rejections, when it is found.
         skipped: counts what is left out.
+        origin: where the records come from; None if the database need not remember it.
 
     Raises:
         OSError: the file cannot be read.
@@ -97,7 +100,7 @@ def import_records(
     _check_database(database)
     rejections = Rejections(announce)
     with open_spool(Counter() if skipped is None else skipped) as spool:
-        work = _Import(spool, rejections, creator, mode, progress)
+        work = _Import(spool, rejections, creator, mode, progress, origin)
         if _read(records, spool, rejections):
             with suppress(_RolledBack), database.writing() as connection:
                 work.check(connection)
@@ -143,6 +146,7 @@ class _Import:
     creator: str | None
     mode: Mode
     progress: Progress
+    origin: Origin | None = None
     author: str | None = None
     changes: Changes = field(default_factory=Changes)
 
@@ -164,6 +168,8 @@ class _Import:
     def write(self, connection: Connection) -> None:
         """Write the records. Then check what only all rows together show."""
         spool, rejections = self.spool, self.rejections
+        if self.origin and self.origin.mapping:
+            remember(connection, self.origin)
         place_records(connection, spool)
         updater = Updater(connection, spool, rejections, self.changes) if self.mode.updates else None
         write_records(connection, spool, updater, self._reporting("Writing"))

@@ -80,8 +80,6 @@ def read_elements(file: BinaryIO, opened: Opened, closed: Closed) -> Iterator[in
     reading = _Reading(opened, closed)
     done = 0
     while chunk := file.read(_CHUNK):
-        if not done and chunk.startswith(b"PK\x03\x04"):
-            raise UnreadableXML(1, "The file is a ZIP archive, such as .reqifz. Unpack it and import its .reqif file.")
         done += len(chunk)
         reading.feed(chunk, done)
         yield len(chunk)

@@ -1,6 +1,8 @@
 """The names in ReqIF files: the identifiers of our types, and the attributes, ours and those of other tools."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from quilt_mcp.requirements.model import ENDS, FIELDS, PARENTS, RECORDS
 from quilt_mcp.requirements.transfer.reqif.texts import trim
@@ -16,17 +18,58 @@ PACKED = "exact_texts"
 DATATYPES = {"STRING": ' MAX-LENGTH="1000000"', "INTEGER": ' MIN="1" MAX="4"', "DATE": ""}
 _TYPES = {"priority": "INTEGER", "time": "DATE"}
 """The data types of the forms of fields. All others are STRING."""
+_MOST_CHARACTERS = 100
 # relations have these values
 _NOT_ATTRIBUTES = {"id", "acceptance_criteria_id", *ENDS}
 
 CHAPTERS = ("reqif.chaptername", "object heading", "heading")
 TITLES = ("reqif.name", "title", "name", "summary", "object short text")
-TEXTS = ("reqif.text", "object text", "statement", "text", "description", "reqif.description")
 REFERENCES = ("reqif.foreignid", "uid", "id", "identifier")
-STATUSES = ("status", "state")
-PRIORITY = "priority"
 DELETED = ("reqif.foreigndeleted", "foreigndeleted", "is deleted", "deleted")
 """The names of attributes of other tools, in lower case. The first one with a value counts."""
+MAPPED = {
+    "title": TITLES,
+    "text": ("reqif.text", "object text", "statement", "text", "description", "reqif.description"),
+    "status": ("status", "state"),
+    "priority": ("priority",),
+    "assignee": ("assignee", "assigned to", "owner", "responsible"),
+}
+"""The same for the fields that a mapping can change."""
+_SAYING = {
+    "kind": "heading", "type": "heading", "object type": "heading", "category": "heading", "reqif.category": "heading",
+    "is heading": "true", "isheading": "true", "is chapter": "true",
+}  # fmt: skip
+_HEADINGS = {"heading": {"heading", "header", "headline", "chapter", "section"}, "true": {"true", "yes", "1"}}
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of the attributes of one type that have the fields of records, by field."""
+
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MAPPED)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Those of a heading come first, unless a mapping names another."""
+        own = self.fields["title"]
+        return (*CHAPTERS, *own) if own is TITLES else (*own, *CHAPTERS)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.fields["text"]
+
+
+def says_heading(named: Mapping[str, str]) -> bool:
+    """Return whether an attribute says that its object is a heading."""
+    return any(named.get(name, "").casefold() in _HEADINGS[kind] for name, kind in _SAYING.items())
+
+
+def cut_name(name: str) -> str:
+    """Return the name of a type as a table can have it. Names that differ only at their end stay different."""
+    name = name.strip()
+    if len(name) <= _MOST_CHARACTERS:
+        return name
+    return f"{name[: _MOST_CHARACTERS - 10]} {hashlib.blake2s(name.encode(), digest_size=4).hexdigest()}…"
 
 
 def fold(name: str) -> str:

@@ -19,22 +19,22 @@ from quilt_mcp.requirements.model import (
 )
 from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
 from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
+from quilt_mcp.requirements.transfer.reqif.archive import open_reqif
 from quilt_mcp.requirements.transfer.reqif.elements import Element, UnreadableXML, read_elements
+from quilt_mcp.requirements.transfer.reqif.mapping import Mapped, Mapper
 from quilt_mcp.requirements.transfer.reqif.names import (
-    CHAPTERS,
     DELETED,
     PACKED,
-    PRIORITY,
     REFERENCES,
-    STATUSES,
-    TEXTS,
-    TITLES,
+    Names,
     choose,
+    cut_name,
     fold,
     name_values,
 )
 from quilt_mcp.requirements.transfer.reqif.structure import Structure, find_ends
 from quilt_mcp.requirements.transfer.reqif.texts import unpack
+from quilt_mcp.requirements.transfer.sources import Chosen, Memory
 from quilt_mcp.requirements.transfer.spool import normalize_id
 
 _IDS = uuid.UUID("5d3c2b0e-6d1c-4a51-9a55-6f0d3e1f7b42")
@@ -62,16 +62,32 @@ class ReqifReader:
     Attributes:
         bytes_read: of the file, so far; half of them until the second reading starts.
         may_be_cut: no, because a file that is cut off is not valid.
+        source: what tells the files of one repository or tool from others.
+        mapping: the attributes that have the fields of records, where their names do not say so.
     """
 
     may_be_cut = False
 
-    def __init__(self, file: BinaryIO, skipped: Counter[str], *, parse: Parse = parse_record) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        skipped: Counter[str],
+        *,
+        parse: Parse = parse_record,
+        given: Mapping[str, str] | None = None,
+        memory: Memory | None = None,
+    ) -> None:
         self._file = file
         self._skipped = skipped
         self._parse = parse
+        self._given = given or {}
+        self._memory = memory or Memory()
+        self._mapper = Mapper()
+        self._in_archive: Counter[str] = Counter()
+        self._share = 1.0  # the size of an archive, as part of that of its file
         self._read = 0
         self.bytes_read = 0
+        self.source = "reqif"
 
     def __iter__(self) -> Iterator[Numbered | Refused]:
         if not self._file.seekable():
@@ -79,21 +95,46 @@ class ReqifReader:
             yield Refused([Rejection(0, None, reason)], None, ends_file=True)
             return
         try:
-            structure = self._read_structure(Structure(self._skipped))
-            if structure.types_follow:
-                self._skipped.clear()
-                self._read = self._file.seek(0)
-                known = Structure(self._skipped, has_escapes=structure.has_escapes)
-                known.types, known.options = structure.types, structure.options
-                structure = self._read_structure(known)
-            structure.finish()
-            yield from structure.refused
-            if structure.refused:
-                return
-            self._file.seek(0)
-            yield from self._read_records(structure)
+            with open_reqif(self._file, self._in_archive) as (self._file, self._share):
+                structure = self._find_structure()
+                structure.finish()
+                self._skipped.update(self._in_archive)
+                yield from structure.refused
+                if structure.refused:
+                    return
+                self._file.seek(0)
+                yield from self._read_records(structure)
         except UnreadableXML as error:
             yield Refused([error.rejection], None, ends_file=True)
+
+    @property
+    def mapping(self) -> Chosen:
+        return self._mapper.chosen
+
+    @property
+    def mapped(self) -> list[Mapped]:
+        """What was found in the objects of each type of other tools."""
+        return [*self._mapper.used.values()]
+
+    def _find_structure(self) -> Structure:
+        structure = self._read_structure(Structure(self._skipped, mapper=Mapper(self._given)))
+        if structure.types_follow:
+            structure = self._read_again(structure, Mapper(self._given))
+        self.source = f"reqif {structure.source}".strip()
+        self._mapper = structure.mapper
+        self._memory.recall(self.source)
+        if self._mapper.choose(self._memory.mapping):
+            structure = self._read_again(structure, self._mapper)
+        for problem in self._mapper.find_unknown():
+            structure.refuse(0, None, problem)
+        return structure
+
+    def _read_again(self, before: Structure, mapper: Mapper) -> Structure:
+        self._skipped.clear()
+        self._read = self._file.seek(0)
+        known = Structure(self._skipped, has_escapes=before.has_escapes, mapper=mapper)
+        known.types, known.options = before.types, before.options
+        return self._read_structure(known)
 
     def _read_structure(self, structure: Structure) -> Structure:
         for size in read_elements(self._file, structure.open, structure.close):
@@ -102,10 +143,10 @@ class ReqifReader:
 
     def _note(self, size: int) -> None:
         self._read += size
-        self.bytes_read = self._read // 2
+        self.bytes_read = int(self._read * self._share) // 2
 
     def _read_records(self, structure: Structure) -> Iterator[Numbered | Refused]:
-        objects = _Objects(structure)
+        objects = _Objects(structure, self._memory.users)
         wanted = {"SPEC-OBJECT": objects.add_object, "SPEC-RELATION": objects.add_relation}
 
         def close(_: tuple[str, ...], element: Element) -> None:
@@ -129,8 +170,9 @@ class ReqifReader:
 class _Objects:
     """Makes records of objects and relations: exactly of our own types, and as far as possible of others."""
 
-    def __init__(self, structure: Structure) -> None:
+    def __init__(self, structure: Structure, users: Mapping[str, str]) -> None:
         self._structure = structure
+        self._users = users
         self._skipped = structure.skipped
         self.found: list[tuple[int, dict[str, object] | Refused, int]] = []
         self.foreign: dict[str, bool] = {}  # the IDs of records with a number of another tool
@@ -224,7 +266,7 @@ class _Objects:
     def _name_relation(self, type_id: str, line: int) -> str:
         """Return the name of a type of relations, for which a record is added once."""
         found = self._structure.find_type(type_id)
-        name = (found.name or type_id).strip()[:100] or "relation"
+        name = cut_name(found.name or type_id) or "relation"
         self._add_name("relationship_type", name, found.description, line)
         return name
 
@@ -293,8 +335,11 @@ class _Objects:
         fields: dict[str, object] = {"kind": "user_story", "id": self._make_id(identifier), "title": title}
         values = self._structure.read_named(element, self._skipped)
         named = name_values(values)
-        heading = choose((*CHAPTERS, *TITLES), named)
-        plan, used = _read_plan(USER_STORY, named)
+        names = self._count(element, path[0], named)
+        heading = choose(names.titles, named)
+        if not heading and " ".join(named.get(choose(names.texts, named), "").split()) == path[0]:
+            heading = choose(names.texts, named)
+        plan, used = self._read_plan(USER_STORY, named, names)
         rest = _list_rest(element, values, {heading or "LONG-NAME", "DESC"} | used)
         fields |= plan
         fields["description"] = _join(_find_text(element, "DESC"), rest)
@@ -304,23 +349,43 @@ class _Objects:
     def _add_requirement(self, element: Element, identifier: str) -> None:
         own_type, values = self._structure.type_of(element), self._structure.read_named(element, self._skipped)
         named = name_values(values)
-        heading, body, reference = (choose(names, named) for names in ((*CHAPTERS, *TITLES), TEXTS, REFERENCES))
-        plan, used = _read_plan(REQUIREMENT, named)
+        names = self._structure.names_for(element.refer("TYPE"))
+        heading, body, reference = (choose(one, named) for one in (names.titles, names.texts, REFERENCES))
+        plan, used = self._read_plan(REQUIREMENT, named, names)
         if not body and self._structure.has_only_struck_text(element):
             plan["status"] = REQUIREMENT.statuses[-1]
         used |= {heading or "LONG-NAME", body or "DESC"}
         text = named.get(body) or _find_text(element, "DESC")
         title, text = _split_title(named.get(heading) or _find_text(element, "LONG-NAME") or text or identifier, text)
+        self._count(element, title, named)
         fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title, **plan}
         if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "").strip()):
             fields["reference_id"] = named[reference].strip()
             self.foreign[str(fields["id"])] = True
             used.add(reference)
         fields["description"] = _join(text, _list_rest(element, values, used))
-        fields["type_id"] = own_type.name.strip()[:100] or "Functional"
+        fields["type_id"] = cut_name(own_type.name) or "Functional"
         self._add_name("requirement_type", str(fields["type_id"]), own_type.description, element.line)
         fields["user_story_id"] = self._find_story(identifier, element.line)
         self._add(element.line, fields, identifier)
+
+    def _count(self, element: Element, title: str, named: Mapping[str, str]) -> Names:
+        type_id = element.refer("TYPE")
+        self._structure.mapper.count(self._structure.find_type(type_id).name or type_id, title, named)
+        return self._structure.names_for(type_id)
+
+    def _read_plan(
+        self, kind: model.Kind, named: Mapping[str, str], names: Names
+    ) -> tuple[dict[str, object], set[str]]:
+        """Return the planned fields of an object, and the names of the attributes that they repeat exactly.
+
+        An assignee is a user that the database has.
+        """
+        fields, used = _read_plan(kind, named, names)
+        for name in names.fields["assignee"]:
+            if user := self._users.get(named.get(name, "").casefold()):
+                return fields | {"assignee_id": user}, used | {name}
+        return fields, used
 
     def _find_story(self, identifier: str, line: int) -> str:
         """Return the ID of the user story of a requirement. Relate the requirement to one that contains it."""
@@ -383,14 +448,14 @@ def _is_deleted(named: Mapping[str, str]) -> bool:
     return any(named.get(name, "").casefold() in _TRUE for name in DELETED)
 
 
-def _read_plan(kind: model.Kind, named: Mapping[str, str]) -> tuple[dict[str, object], set[str]]:
+def _read_plan(kind: model.Kind, named: Mapping[str, str], names: Names) -> tuple[dict[str, object], set[str]]:
     """Return the status and the priority of an object, and the names of the attributes that they repeat exactly.
 
     What is deleted, or has a status that means it, gets the last status, so that it is not counted as planned work.
     """
     fields: dict[str, object] = {}
     used: set[str] = set()
-    written = {name: named.get(name, "").casefold() for name in STATUSES}
+    written = {name: named.get(name, "").casefold() for name in names.fields["status"]}
     is_given_up = _is_deleted(named) or any(one in _GIVEN_UP for one in written.values())
     allowed = {one.casefold(): one for one in kind.statuses}
     known = [allowed[one] for one in written.values() if one in allowed]
@@ -398,9 +463,10 @@ def _read_plan(kind: model.Kind, named: Mapping[str, str]) -> tuple[dict[str, ob
         status = kind.statuses[-1] if is_given_up else known[0]
         fields["status"] = status
         used = {name for name, one in written.items() if one == status.casefold()}
-    if (priority := named.get(PRIORITY, "").casefold()) in _PRIORITIES:
-        fields["priority"] = _PRIORITIES[priority]
-        used.add(PRIORITY)
+    for name in names.fields["priority"]:
+        if (priority := named.get(name, "").casefold()) in _PRIORITIES:
+            fields["priority"] = _PRIORITIES[priority]
+            used.add(name)
     return fields, used
 
 

@@ -11,18 +11,19 @@ from quilt_mcp.requirements.model import RECORDS
 from quilt_mcp.requirements.transfer.files import Refused
 from quilt_mcp.requirements.transfer.records import Rejection, shorten
 from quilt_mcp.requirements.transfer.reqif.elements import Element
+from quilt_mcp.requirements.transfer.reqif.mapping import Mapper
 from quilt_mcp.requirements.transfer.reqif.names import (
     ACCEPTANCE,
     CHAPTERS,
     OWN,
     PACKED,
     SPECIFICATION,
-    TEXTS,
-    TITLES,
+    Names,
     choose,
     fields_by_name,
     fold,
     name_values,
+    says_heading,
 )
 from quilt_mcp.requirements.transfer.reqif.texts import STRUCK, read_xhtml, trim, undo_escapes
 
@@ -35,6 +36,7 @@ _IN_PLACES = {"CHILDREN", "SPEC-HIERARCHY"}
 _REQUIREMENTS = {"requirement", "requirements"}
 _ENTITIES = {kind.name for kind in model.KINDS}
 _NAMES_OF_RECORDS = ("reference_id", "username", "name")
+_TEXT_VALUES = {"ATTRIBUTE-VALUE-XHTML", "ATTRIBUTE-VALUE-STRING"}
 _CRITERION = "acceptance_criterion"
 _STRICTDOC = "strictdoc"
 
@@ -67,6 +69,8 @@ class Structure:
     Attributes:
         skipped: how often each part that is not imported occurs, by name.
         repository: the identifier of the repository in the header; empty if there is none.
+        source: the repository, or the tool that wrote the file.
+        mapper: which attributes have the fields of records.
         types: the types of objects and relations by identifier.
         options: the names of the values of enumerations by identifier.
         objects: the objects by identifier.
@@ -88,6 +92,8 @@ class Structure:
 
     skipped: Counter[str]
     repository: str = ""
+    source: str = ""
+    mapper: Mapper = field(default_factory=Mapper)
     types: dict[str, ReqifType] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     objects: dict[str, ReqifObject] = field(default_factory=dict)
@@ -106,6 +112,8 @@ class Structure:
     refused: list[Refused] = field(default_factory=list)
     _root: str | None = None
     _chapters: set[str] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
+    _has_texts: bool = False
     _places: list["_Place"] = field(default_factory=list)
     _specifications: dict[str, str] = field(default_factory=dict)
     _own_kinds: dict[str, str | None] = field(default_factory=dict)
@@ -147,6 +155,7 @@ class Structure:
                 self.repository = repository.text() if repository else ""
                 source = element.find("SOURCE-TOOL-ID")
                 self.has_escapes = source is not None and source.text().casefold() == _STRICTDOC
+                self.source = self.repository or (source.text() if source else "")
             case "SPEC-OBJECT":
                 self._add_object(element)
             case "SPEC-RELATION":
@@ -171,7 +180,9 @@ class Structure:
             self.refuse(1, None, f"The file is not ReqIF: its root element is {shorten(self._root or '')}, not REQ-IF.")
         called = {key: fold(self.find_type(self.objects[key].type_id).name) for key in self._chapters}
         # a requirement with a chapter name, and nothing inside, stays a requirement
-        is_heading = self.containing | {key for key, name in called.items() if name not in _REQUIREMENTS}
+        is_heading = self._said | {key for key, name in called.items() if name not in _REQUIREMENTS}
+        if self._has_texts:  # otherwise the titles are the texts of requirements inside each other
+            is_heading |= self.containing
         self.headings = {key: title for key, title in self.headings.items() if key in is_heading}
         self._own_places = {place for key, place in self._specifications.items() if self.kind_of_object(key)}
         named = [(self.kind_of_object(key), name) for key, name in self.keys.items()]
@@ -287,7 +298,7 @@ class Structure:
         skipped: Counter[str] = Counter()
         for one in element.inside("VALUES"):
             reference = one.refer("DEFINITION")
-            if names.get(reference, reference).casefold() in TEXTS:
+            if names.get(reference, reference).casefold() in self.names_for(element.refer("TYPE")).texts:
                 self._read_value(one, skipped)
         return skipped[STRUCK] > 0
 
@@ -354,12 +365,28 @@ class Structure:
             self.keys[identifier] = key
 
     def _note_heading(self, identifier: str, element: Element) -> None:
-        named = name_values(self.read_named(element, Counter()))
-        if not choose(TEXTS, named) and (choose(CHAPTERS, named) or not self.has_only_struck_text(element)):
-            title = named.get(choose((*CHAPTERS, *TITLES), named)) or _find_name(element) or identifier
+        values, type_id = self.read_named(element, Counter()), element.refer("TYPE")
+        named, names = name_values(values), self.names_for(type_id)
+        self.mapper.note(self.find_type(type_id).name or type_id, values, self._list_texts(element))
+        has_text, is_said = bool(choose(names.texts, named)), says_heading(named)
+        self._has_texts |= has_text
+        if is_said or (not has_text and (choose(CHAPTERS, named) or not self.has_only_struck_text(element))):
+            found = choose(names.titles, named) or (choose(names.texts, named) if is_said else "")
+            title = named.get(found) or _find_name(element) or identifier
             self.headings[identifier] = " ".join(title.split())
-            if choose(CHAPTERS, named):
+            if is_said:
+                self._said.add(identifier)
+            elif choose(CHAPTERS, named):
                 self._chapters.add(identifier)
+
+    def _list_texts(self, element: Element) -> set[str]:
+        """Return the names of the attributes of an object that can have its text, in lower case."""
+        names = self.type_of(element).attributes
+        of_texts = (one for one in element.inside("VALUES") if one.name in _TEXT_VALUES)
+        return {names.get(key, key).casefold() for key in (one.refer("DEFINITION") for one in of_texts)}
+
+    def names_for(self, type_id: str) -> Names:
+        return self.mapper.names_for(self.find_type(type_id).name or type_id)
 
     def _add_criterion(self, element: Element) -> None:
         source, target = find_ends(element)

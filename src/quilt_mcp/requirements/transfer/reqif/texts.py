@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import quoteattr
 
 from quilt_mcp.requirements.transfer.records import shorten
@@ -20,7 +20,12 @@ _NUMBER = "number of the item"  # no attribute of XHTML
 _MARKS = {**_ITEMS, "br": "\n", "sup": "^", "sub": "_"}
 _BLOCKS = {"ul", "ol", "dl", "table", "tr", "hr", *_ITEMS, *_PARAGRAPHS}
 _CELLS = {"td", "th"}
-_STARTS = re.compile(r"\t|- |  |-?\d+\. ")
+_LISTS = {"ul", "ol"}
+_COVERED = "columns that cells of other rows cover"
+_MOST_COLUMNS = 100
+_MOST_COVERED = 10_000
+"""The maximum number of columns of a table that a cell has besides its own: two attributes can say a million."""
+_STARTS = re.compile(r"\t| *(?:- |-?\d+\. )|  ")
 """After one of these, at the start of an item or between two cells, a paragraph begins on the same line."""
 _EMBEDDED = {"object": "data", "img": "src"}
 _DECORATED = re.compile(r"(?:^|;)\s*text-decoration(?:-line)?\s*:([^;]*)", re.IGNORECASE)
@@ -62,7 +67,7 @@ def read_xhtml(element: Element, skipped: Counter[str]) -> str:
     through or hidden.
     """
     parts: list[str] = []
-    _collect(element, parts, skipped, is_literal=False)
+    _collect(element, parts, skipped, is_literal=False, level=0)
     lines = "".join(parts).split("\n")
     return trim(re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)))
 
@@ -74,7 +79,7 @@ def trim(text: str) -> str:
     return before[len(before.rstrip("\t")) :] + stripped if stripped else ""
 
 
-def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
+def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool, level: int) -> None:
     name, start = element.name.lower(), len(parts)
     if reason := _find_reason_to_skip(element):
         skipped[reason] += 1
@@ -82,22 +87,39 @@ def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_li
         return
     _note_object(element, skipped)
     _number_items(element)
+    level += name in _LISTS
     if name in _BLOCKS and not (name in _PARAGRAPHS and parts and _STARTS.fullmatch(parts[-1])):
         _break_line(parts)
-    if mark := element.attributes.get(_NUMBER, _MARKS.get(name)):
-        parts.append(mark)
+    _mark(element, parts, level)
     for one in element.content:
         if isinstance(one, Element):
-            _collect(one, parts, skipped, is_literal=is_literal or name == "pre")
+            _collect(one, parts, skipped, is_literal=is_literal or name == "pre", level=level)
         elif text := one if is_literal or name == "pre" else _join(parts, one):
             parts.append(text)  # no part is empty, so that the last one is the end of the text
     if name == "a" and (address := element.attributes.get("href", "")) not in "".join(parts[start:]):
         parts.append(f" ({address})")
     if name in _CELLS:  # the next one is on the line of the last paragraph
         is_broken = parts[max(start, len(parts) - 1) :] == ["\n"]
-        parts[len(parts) - is_broken :] = ["\t"]
+        parts[len(parts) - is_broken :] = ["\t" * (1 + _read_covered(element)[1])]
     if name in _BLOCKS:
         _break_line(parts)
+
+
+def _mark(element: Element, parts: list[str], level: int) -> None:
+    """Write what precedes the content of an element: the mark of an item, or the columns before a cell."""
+    name = element.name.lower()
+    if before := _read_covered(element)[0]:
+        parts.append("\t" * before)
+    if name == "table":
+        _place_cells(element)
+    if mark := element.attributes.get(_NUMBER, _MARKS.get(name)):
+        parts.append(f"{'  ' * (level - 1)}{mark}" if name == "li" else mark)
+
+
+def _read_covered(cell: Element) -> tuple[int, int]:
+    """Return the columns before a cell that other rows cover, and those that it covers itself besides one."""
+    before, _, own = cell.attributes.get(_COVERED, "0 0").partition(" ")
+    return int(before), int(own)
 
 
 def _find_reason_to_skip(element: Element) -> str | None:
@@ -119,6 +141,38 @@ def _separate(element: Element, parts: list[str]) -> None:
 
 def _has_text(element: Element) -> bool:
     return any(_has_text(one) if isinstance(one, Element) else one.strip() for one in element.content)
+
+
+def _place_cells(table: Element) -> None:
+    """Note for each cell how many columns before it other rows cover, and how many it covers itself."""
+    left = _MOST_COVERED
+    below: dict[int, int] = {}  # for each column, the rows that a cell above still covers
+    for row in _find_rows(table):
+        column = 0
+        for cell in (one for one in row.elements if one.name.lower() in _CELLS):
+            before = 0
+            while below.get(column, 0) > 0:
+                below[column] -= 1
+                column, before = column + 1, before + 1
+            more = min(_read_number(cell, "colspan", 1) - 1, _MOST_COLUMNS, left)
+            width = max(more, 0) + 1
+            rows = min(_read_number(cell, "rowspan", 1) - 1, left)
+            if rows > 0:
+                below.update(dict.fromkeys(range(column, column + width), rows))
+            left -= before + width - 1
+            cell.attributes[_COVERED] = f"{before if left > 0 else 0} {width - 1}"
+            column += width
+        for rest in [one for one, rows in below.items() if one >= column]:
+            below[rest] -= 1
+
+
+def _find_rows(table: Element) -> Iterator[Element]:
+    """Yield the rows of a table, without those of tables in it."""
+    for one in table.elements:
+        if one.name.lower() == "tr":
+            yield one
+        elif one.name.lower() in {"thead", "tbody", "tfoot"}:
+            yield from _find_rows(one)
 
 
 def _number_items(element: Element) -> None:
