@@ -307,24 +307,32 @@ ANSWERS = [
         72,
         "builtin",
         system_exit="raise SystemExit(0)",
-        base="try:\n    pass\nexcept BaseException:\n    pass",
+        base="x = BaseException",
+        base_of_class="class A(BaseException): pass",
+        base_in_a_tuple="try:\n    pass\nexcept (ValueError, BaseException):\n    pass",
+        base_in_a_pattern="match 1:\n    case BaseException(): pass",
         group="try:\n    pass\nexcept (ValueError, KeyboardInterrupt):\n    pass",
         exit="exit()",
     ),
-    *refused(
+    *survived(
         72,
-        "handler",
         bare="try:\n    pass\nexcept:\n    pass",
-        finally_="def f(x: int):\n    try:\n        return 1\n    finally:\n        return 2",
-        finally_loop="while 1:\n    try:\n        pass\n    finally:\n        break",
+        finally_="def f(x: int):\n    'post: _ == 2'\n    try:\n        return 1\n    finally:\n        return 2",
         exit_method="class A:\n    def __exit__(self, *a): return True",
+        except_star="try:\n    pass\nexcept* ValueError:\n    pass",
+        raised_again="def f(x: int) -> int:\n    'post: _ == x'\n    try:\n        return x\n"
+        "    except BaseException as e:\n        raise e from None",
+        endless="def f(x: int) -> int:\n    'post: True'\n    while True:\n        try:\n            x += 1\n"
+        "        except BaseException:\n            continue",
+        a_class_of_its_own="def g():\n    try:\n        yield 1\n    except BaseException as e:\n"
+        "        kind = type(e)\n        class Mine(kind): pass\n        raise Mine\n"
+        "def f(x: int) -> int:\n    'post: True'\n    return next(g())",
     ),
     *refused(72, "attribute", mro="ValueError.mro()", register="import abc\nabc.ABC.register(int)"),
     *refused(
         72,
         "construct",
         asynchronous="async def f(): pass",
-        except_star="try:\n    pass\nexcept* ValueError:\n    pass",
     ),
     *refused(72, "dunder", global_="def f():\n    global __builtins__"),
     *survived(73, rebound="len = lambda x: 42\ndef f(x: int) -> int:\n    'post: _ == 42'\n    return len([x])"),

@@ -186,7 +186,7 @@ NAMES_IN_DATA = [
         tuple_methods="from collections import namedtuple\nP = namedtuple('P', 'x')\n"
         "p = P(1)._replace(x=2)._asdict(), P._make([1]), P._fields",
     ),
-    *refused(107, "identity", chain=CALL.format("y = x is x is x"), mixed=CALL.format("y = 0 < x is x")),
+    *survived(107, chain=CALL.format("y = x is x is x"), mixed=CALL.format("y = 0 < x is x")),
 ]
 
 FORGERIES = [

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from quilt_mcp.analysis.engine.exploration import ConcreteRun, Interrupted
+from quilt_mcp.analysis.engine.exploration import ConcreteRun
+from quilt_mcp.analysis.gate.rules import Interrupted
 from tests.analysis.engine_runs import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -23,7 +23,6 @@ from quilt_mcp.analysis.engine.exploration import (
     ConcreteRun,
     End,
     Exploration,
-    Interrupted,
     Judgement,
     Program,
     Undecided,
@@ -31,6 +30,7 @@ from quilt_mcp.analysis.engine.exploration import (
     collect,
     note_exception,
 )
+from quilt_mcp.analysis.gate.rules import Interrupted
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 _MOST_STEPS, _MOST_TRIES, _LONGEST = 60, 400, 0.1

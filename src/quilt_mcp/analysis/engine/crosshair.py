@@ -1,36 +1,30 @@
-"""The adapter for CrossHair. Only this module uses CrossHair's internals, which are undocumented and pinned.
+"""The adapter for CrossHair, whose internals are undocumented, so its version is pinned.
 
 An exploration runs a *program* for each path: first with symbolic arguments, while CrossHair decides each branch with
 its solver, then with concrete arguments for that path that the solver found. Both runs must have the same judgement. So
 everything that is reported has happened in plain Python, and a path on which CrossHair's model of Python is wrong
-counts as undecided. Where its models are known to be wrong, they are corrected, or a path that uses one stays
-undecided.
+counts as undecided. If all paths were decided, plain Python must also execute the same instructions on each of them.
 """
 
-import json
-import re
-import statistics
-import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import dis
+import functools
+import gc
+from collections import Counter
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from inspect import BoundArguments, Signature
-from re import _parser
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
-from crosshair import core, statespace, type_repo
 from crosshair.copyext import CopyMode, deepcopyext
 from crosshair.core import ExceptionFilter, ExplorationResult, PathOutcome, deep_realize, explore_loop, gen_args
-from crosshair.core_and_libs import (
-    NoTracing,
-    ResumedTracing,  # importing it registers the models of the library types
-)
+from crosshair.core_and_libs import ResumedTracing  # importing it registers the models of the library types
 from crosshair.enforce import EnforcedConditions
-from crosshair.libimpl import builtinslib, relib
 from crosshair.options import DEFAULT_OPTIONS, AnalysisKind, AnalysisOptionSet
 from crosshair.statespace import CallAnalysis, RootNode, StateSpace, VerificationStatus
+from crosshair.tracers import COMPOSITE_TRACER, TracingModule
 from crosshair.util import CrossHairInternal, NotDeterministic, UnexploredPath
 from z3 import Z3Exception  # type: ignore[import-untyped] # z3 ships no type information
 
@@ -44,129 +38,25 @@ from quilt_mcp.analysis.engine.exploration import (
     Program,
     Raised,
     Returned,
+    Step,
     Undecided,
     Watch,
     collect,
     note_exception,
-    note_operation,
+    watch_exceptions,
 )
+from quilt_mcp.analysis.engine.models import correct_models
 from quilt_mcp.analysis.engine.subjects import satisfy_invariants
-from quilt_mcp.analysis.messages import MODULE_NAME
-from quilt_mcp.analysis.policy import ALLOWED_MODULES
-
-_PLAIN = (int, float, bool, str, bytes, type(None))
-# The model of these functions and methods differs from Python for some values
-_HELD_FUNCTIONS: tuple[Callable[..., object], ...] = (
-    *(re.Pattern.search, re.Pattern.split, re.Pattern.sub, re.Pattern.subn),
-    *(re.Pattern.findall, re.Pattern.finditer),
-    *(chr, format, ascii, hash, str.format, str.format_map, str.__mod__),
-    *(json.dumps, json.loads, json.JSONEncoder.encode, json.JSONDecoder.decode),
-    *(statistics.mean, statistics.median, statistics.fmean, statistics.stdev, statistics.pstdev),
-)
-_HELD_TEXT_METHODS = (
-    *("capitalize", "casefold", "expandtabs", "format", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit"),
-    *("isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "lower", "splitlines"),
-    *("swapcase", "title", "translate", "upper", "zfill", "__mod__", "__format__", "encode"),
-    *("split", "rsplit", "strip", "lstrip", "rstrip"),  # white space of Unicode
-)
-
-
-def correct_models() -> None:
-    """Correct the models in this process. This cannot be undone.
-
-    `AttributeError, KeyError`: CrossHair has no such model. The process must not analyse anything then.
-    """
-    for module in (core, statespace):
-        vars(module)["process_time"] = perf_counter  # its limits are seconds, not seconds of CPU time
-    relib.parse = _parse_pattern
-    vars(core)["get_subclass_map"] = _list_subclasses
-    registered = core._PATCH_REGISTRATIONS  # noqa: SLF001 - there is no public access
-    for function in _HELD_FUNCTIONS:
-        registered[function] = _hold(registered.get(function, function), function)
-    registered[len] = _hold(registered[len], len, (builtinslib.SymbolicRange,))  # one can be longer than a C integer
-    for name in _HELD_TEXT_METHODS:
-        plain = getattr(builtinslib.LazyIntSymbolicStr, name)
-        setattr(builtinslib.LazyIntSymbolicStr, name, _hold(plain, getattr(str, name)))
-
-
-_USABLE = frozenset({"builtins", *ALLOWED_MODULES})
-_list_all_subclasses = type_repo.get_subclass_map
-
-
-def _list_subclasses() -> dict[type, list[type]]:
-    """Return the subclasses of each class that the code can name, in an order that does not depend on the process.
-
-    CrossHair chooses among them for an argument. The process also has classes of the analyser and of other modules.
-    """
-    if type_repo._MAP is None:  # noqa: SLF001 - there is no public access
-        found: dict[type, list[type]] = defaultdict(list)
-        for cls, known in _list_all_subclasses().items():
-            found[cls] = sorted(filter(_is_usable, known), key=lambda one: (str(one.__module__), one.__qualname__))
-        type_repo._MAP = found  # noqa: SLF001 - the same
-    return type_repo._MAP  # noqa: SLF001 - the same
-
-
-def _is_usable(cls: type) -> bool:
-    """Return whether the code defines a class, or could import it by its name."""
-    module = str(cls.__module__)
-    if module == MODULE_NAME:
-        return True
-    return module in _USABLE and getattr(sys.modules.get(module), cls.__qualname__, None) is cls
-
-
-def _hold(
-    model: Callable[..., object], model_of: Callable[..., object], kinds: tuple[type, ...] = ()
-) -> Callable[..., object]:
-    """Make a model leave its path undecided if an argument is of these kinds, by default if it can be symbolic."""
-
-    def held(*args: object, **kwargs: object) -> object:
-        with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
-            space = statespace.optional_context_statespace()
-            given = (*args, *kwargs.values())
-            is_held = any(isinstance(one, kinds) if kinds else type(one) not in _PLAIN for one in given)
-            if space is not None and is_held:
-                note_operation(model_of)
-                space.cap_result_at_unknown()  # type: ignore[no-untyped-call] # the same
-        return model(*args, **kwargs)
-
-    return held
-
-
-_plain_parse = relib.parse
-_LINE_FEED = 10
-
-
-def _parse_pattern(pattern: object, flags: int) -> list[Any]:
-    """Parse a regular expression. Outside of multi-line mode, `$` also matches before a line feed at the end."""
-    parsed = _plain_parse(pattern, flags)
-    return list(_expand_ends(parsed)) if not flags & re.MULTILINE else parsed
-
-
-def _expand_ends(items: Sequence[Any]) -> Iterator[Any]:
-    for operation, argument in items:
-        if operation is relib.AT and argument is relib.AT_END:
-            end = [(relib.AT, relib.AT_END_STRING)]
-            before = [(relib.ASSERT, (1, [(relib.LITERAL, _LINE_FEED), *end]))]
-            yield relib.BRANCH, (None, [end, before])
-        else:
-            yield operation, _expand_argument(argument)
-
-
-def _expand_argument(argument: Any) -> Any:
-    if isinstance(argument, _parser.SubPattern):
-        argument.data = list(_expand_ends(argument.data))
-        return argument
-    if isinstance(argument, list):
-        return [_expand_argument(one) for one in argument]
-    if isinstance(argument, tuple):
-        return tuple(_expand_argument(one) for one in argument)
-    return argument
-
+from quilt_mcp.analysis.gate.rules import Interrupted
+from quilt_mcp.analysis.messages import FOLDER, MODULE_NAME
 
 # The maximum share of the time limit for one path, and the minimum for a path, in seconds
 _PATH_SHARE = 0.1
 _PATH_LEAST = 0.2
 _MOST_ARGUMENTS = 60
+_CACHED = type(functools.cache(id))
+_LONGEST_AGAIN = 2.0  # seconds of a run
+_OTHER_PATH = "Python takes another path here than the analyser's model of it."
 _OTHER_RESULT = "The analyser's model of Python had another result than Python."
 
 correct_models()
@@ -176,15 +66,44 @@ correct_models()
 _tracing: Callable[[], AbstractContextManager[object]] = ResumedTracing
 
 
+# What begins a frame, or belongs to the next instruction, is not traced in plain Python
+_UNTRACED = frozenset(
+    dis.opmap[name]
+    for name in ("RESUME", "MAKE_CELL", "COPY_FREE_VARS", "RETURN_GENERATOR", "EXTENDED_ARG", "CACHE")
+    if name in dis.opmap
+)
+
+
+class _Steps(TracingModule):  # type: ignore[no-untyped-call] # CrossHair has no annotation
+    """Collects the instructions of the code that a symbolic run executes."""
+
+    opcodes_wanted = frozenset(range(256)) - _UNTRACED
+
+    def __init__(self) -> None:
+        self.found: set[Step] = set()
+
+    def trace_op(self, frame: FrameType, *_: object) -> None:
+        code = frame.f_code
+        if code.co_filename.startswith(FOLDER):
+            self.found.add((id(code), frame.f_lasti))
+
+
 class _Symbolic:
     symbolic = True
 
+    def __init__(self) -> None:
+        self.steps = _Steps()
+
     def call(self, function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
         value = None
-        with ExceptionFilter() as caught:
+        with watch_exceptions(), ExceptionFilter() as caught:
             try:
                 with _tracing():
-                    value = function(*args, **kwargs)
+                    COMPOSITE_TRACER.push_module(self.steps)
+                    try:
+                        value = function(*args, **kwargs)
+                    finally:
+                        COMPOSITE_TRACER.pop_config(self.steps)
             except BaseException as error:
                 note_exception(error)
                 raise
@@ -232,6 +151,8 @@ class SymbolicSearch:
     _root: RootNode = field(default_factory=RootNode)
     _unstable: bool = False
     _arguments: list[BoundArguments] = field(default_factory=list)
+    # the arguments of each decided path, and the instructions that it executes
+    _decided: list[tuple[BoundArguments, set[Step]]] = field(default_factory=list)
 
     def follow(self, seconds: float, budget: Budget) -> End:
         """Follow paths for some time. Return how the search ends. `NoArguments`: an annotation is not a type."""
@@ -242,9 +163,29 @@ class SymbolicSearch:
         options = _make_options(seconds, budget.seconds * _PATH_SHARE, left, counts)
         with collect(self.found.causes):
             result = explore_loop(options, self._root, self._run_path)
-        self.found.paths += counts["num_paths"]
-        self.end = End.UNSTABLE if self._unstable else self._find_end(result, budget)
+            self.found.paths += counts["num_paths"]
+            self.end = End.UNSTABLE if self._unstable else self._find_end(result, budget)
+            if self.end is End.ALL_PATHS and not self._execute_again():
+                self.end = End.UNDECIDED
         return self.end
+
+    def _execute_again(self) -> bool:
+        """Return whether plain Python executes the same instructions on each path, and note where it does not."""
+        caches = _list_caches()  # on symbolic paths, a call is executed although its result is known
+        for arguments, expected in self._decided:
+            for cache in caches:
+                cache.cache_clear()
+            steps: dict[Step, int | None] = {}
+            run = ConcreteRun(perf_counter() + _LONGEST_AGAIN, steps=steps)
+            try:
+                self.program(run, run.copy(arguments))
+            except (Undecided, Interrupted):
+                return False
+            if steps.keys() != expected:
+                lines = [line for step, line in steps.items() if line and step not in expected]
+                self.found.causes.add(_OTHER_PATH, min(lines, default=None))
+                return False
+        return True
 
     def take_arguments(self) -> list[BoundArguments]:
         """Return arguments of the paths since the last call."""
@@ -298,6 +239,7 @@ class SymbolicSearch:
         if space.status_cap is not None:  # `_hold` has noted an operation, or CrossHair has used a float
             self._count_undecided("The analyser's model of a float is not exact.")
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
+        self._decided.append((arguments, symbolic.steps.found))
         if judgement.outside:
             self.found.outside += 1
             return PathOutcome(CallAnalysis())
@@ -331,6 +273,12 @@ class SymbolicSearch:
         if found.paths < budget.paths:
             return End.TIME
         return End.UNDECIDED if found.undecided else End.PATHS
+
+
+def _list_caches() -> list[Any]:
+    """Return the functions of the code that keep their results."""
+    kept: list[Any] = [one for one in gc.get_objects() if type(one) is _CACHED]
+    return [one for one in kept if getattr(one.__wrapped__, "__module__", None) == MODULE_NAME]
 
 
 def _make_options(seconds: float, path_seconds: float, paths: int, counts: Counter[str]) -> Any:

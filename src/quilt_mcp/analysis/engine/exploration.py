@@ -25,7 +25,8 @@ from typing import Any, NoReturn, Protocol
 from crosshair.util import CrosshairUnsupported
 
 from quilt_mcp.analysis.engine.scalars import Literals
-from quilt_mcp.analysis.messages import FILE_NAME, Cause
+from quilt_mcp.analysis.gate.rules import Interrupted, Refused
+from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, Cause
 
 MOST_CAUSES = 10
 _TEXT_LENGTH = 200
@@ -95,6 +96,49 @@ def note_exception(error: BaseException) -> None:
         causes.add(reason, line, linecache.getline(FILE_NAME, line).strip() if line else "")
 
 
+_raised: ContextVar[list[BaseException] | None] = ContextVar("raised", default=None)
+_SWALLOWED = "The code suppresses what interrupts the analyser, as a `finally` that returns does."
+
+
+def note_raised(error: BaseException) -> None:
+    """Note an exception of the analyser that is created while code runs."""
+    raised = _raised.get()
+    if raised is not None:
+        raised.append(error)
+
+
+@contextmanager
+def watch_exceptions() -> Iterator[None]:
+    """Leave a run undecided if an exception of the analyser is raised in it and does not arrive.
+
+    Raises:
+        Undecided: there was one.
+        Refused: it was one.
+    """
+    raised: list[BaseException] = []
+    token = _raised.set(raised)
+    try:
+        yield
+    finally:
+        _raised.reset(token)
+    _stop_if_swallowed(raised)
+
+
+def _stop_if_swallowed(raised: list[BaseException]) -> None:
+    for one in raised:
+        if isinstance(one, Refused):
+            raise one
+        note_exception(one)
+        _note(_SWALLOWED)
+        raise Undecided
+
+
+def _note(reason: str) -> None:
+    causes = _current.get()
+    if causes is not None:
+        causes.add(reason)
+
+
 def map_lines(source: str, tree: ast.Module) -> dict[int, int]:
     """Return the line of the submitted code for each line of the canonical source."""
     nodes = zip(ast.walk(ast.parse(source)), ast.walk(tree), strict=True)
@@ -159,6 +203,8 @@ class NoArguments(Exception):
     """CrossHair cannot create arguments for these annotations, because one of them is not a type."""
 
 
+Step = tuple[int, int]
+"""An instruction of the code: the id of its code object, and its offset there."""
 Program = Callable[[Run, BoundArguments], Judgement]
 OnJudgement = Callable[[BoundArguments, Judgement], None]
 """Gets the judgement of each concrete run that does not stop the exploration, with its arguments."""
@@ -180,8 +226,6 @@ class CodeFacts:
     literals: Literals = field(default_factory=Literals)  # the constants of the code
     loops: bool = True  # whether a large argument can make the code run for long
     obstacle: str | None = None  # why nothing can be claimed about all arguments, or None
-    # whether the result of a call with these arguments can depend on the process
-    unsure: Callable[[BoundArguments], bool] = lambda _: False
     seed: int = 0  # of the random values
     with_bools: bool = True  # whether a claim about `int` includes `bool`
 
@@ -221,23 +265,26 @@ class Watch:
 _PLAIN = (int, float, bool, str, bytes, type(None))
 
 
-class Interrupted(BaseException):
-    """A run took too long. Analysed code cannot catch it."""
-
-
 class ConcreteRun:
     """Calls analysed code in plain Python, until a deadline by `time.perf_counter`, or for `longest` of CPU time.
 
-    `lines` gets the lines of the code that are executed.
+    `lines` gets the lines of the code that are executed, `steps` the instructions with their lines.
     """
 
     symbolic = False
 
-    def __init__(self, deadline: float | None = None, longest: float = math.inf, lines: set[int] | None = None) -> None:
+    def __init__(
+        self,
+        deadline: float | None = None,
+        longest: float = math.inf,
+        lines: set[int] | None = None,
+        steps: dict[Step, int | None] | None = None,
+    ) -> None:
         self._deadline = deadline
         self._last_cpu = time.process_time() + longest
         self._next_look = time.perf_counter() + longest
         self._lines = set() if lines is None else lines
+        self._steps = steps
         self._interrupted = False
 
     def call(self, function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
@@ -273,6 +320,9 @@ class ConcreteRun:
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
         del event, argument
+        if self._steps is not None and frame.f_code.co_filename.startswith(FOLDER):
+            frame.f_trace_opcodes = True
+            return self._trace_line
         if frame.f_code.co_filename == FILE_NAME:
             return self._trace_line
         self._check_time()
@@ -283,6 +333,8 @@ class ConcreteRun:
         if event == "line":
             self._lines.add(frame.f_lineno)
             self._check_time()
+        elif event == "opcode" and self._steps is not None:
+            self._steps[id(frame.f_code), frame.f_lasti] = frame.f_lineno
         return self._trace_line
 
     def _check_time(self) -> None:
@@ -301,13 +353,14 @@ class ConcreteRun:
 
 
 def _call(function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
-    try:
-        return Returned(function(*args, **kwargs))
-    except (MemoryError, CrosshairUnsupported) as error:
-        note_exception(error)
-        raise Undecided from None
-    except Exception as error:  # noqa: BLE001 - any exception of analysed code is an outcome
-        return Raised(error)
+    with watch_exceptions():
+        try:
+            return Returned(function(*args, **kwargs))
+        except (MemoryError, CrosshairUnsupported) as error:
+            note_exception(error)
+            raise Undecided from None
+        except Exception as error:  # noqa: BLE001 - any exception of analysed code is an outcome
+            return Raised(error)
 
 
 def _copy(value: Any, memo: dict[int, object]) -> Any:

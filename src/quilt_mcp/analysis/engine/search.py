@@ -87,8 +87,6 @@ class Explorer:
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._obstacle:
             found.complete, found.obstacle = found.end is End.ALL_PATHS, self._obstacle
             found.end = End.UNDECIDED
-        elif found.end is End.STOPPED and found.arguments and self._facts.unsure(found.arguments):
-            found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
             self._note_change()
         if found.end is End.ALL_PATHS:

@@ -21,7 +21,6 @@ from quilt_mcp.analysis.engine.exploration import (
     ConcreteRun,
     End,
     Exploration,
-    Interrupted,
     Judgement,
     Raised,
     Run,
@@ -50,6 +49,7 @@ from quilt_mcp.analysis.engine.subjects import (
     walk_parts,
 )
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.gate.rules import Interrupted
 from quilt_mcp.analysis.messages import Counterexample, Request
 
 if TYPE_CHECKING:

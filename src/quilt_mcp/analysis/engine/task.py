@@ -23,7 +23,7 @@ from quilt_mcp.analysis.engine.exploration import (
 from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Explorer, Record, Replay, record
 from quilt_mcp.analysis.engine.source_text import Code
-from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, find_unsure, has_loops
+from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, has_loops
 from quilt_mcp.analysis.engine.states import find_state, take_state
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
@@ -70,7 +70,6 @@ class Task:
             literals=find_literals(tree),
             loops=has_loops(tree),
             obstacle=obstacle,
-            unsure=find_unsure(tree),
             seed=self.seed,
             with_bools=with_bools,
         )

@@ -26,13 +26,14 @@ from typing import TypeVar
 
 from crosshair.core import python_type
 from crosshair.tracers import NoTracing
-from crosshair.util import CrosshairUnsupported, CrossHairValue
+from crosshair.util import ControlFlowException, CrosshairUnsupported, CrossHairValue, NotDeterministic
 
 from quilt_mcp.analysis.gate.admit import Admitted, Submission, find_packages
 from quilt_mcp.analysis.gate.changes import Changes, changes_imported
 from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
 from quilt_mcp.analysis.gate.reduction import find_imports, find_unchanged, remove_definitions
-from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Refused
+from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Interrupted, Refused
+from quilt_mcp.analysis.gate.tree import names_base_exception
 from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report
 from quilt_mcp.analysis.policy import Policy
 
@@ -90,6 +91,8 @@ def has_attribute(value: object, name: str) -> bool:
         return hasattr(value, name)
 
 
+ANALYSER_EXCEPTIONS: tuple[type[BaseException], ...] = (ControlFlowException, NotDeterministic, Interrupted, Refused)
+"""What ends a run that code must not end otherwise."""
 GUARDS: Mapping[str, Callable[..., object]] = {"__owned__": check_owned, "__formats__": check_formats}
 """The checks by their names in the compiled code. The gate lets no code use such names."""
 
@@ -115,6 +118,21 @@ class _Guarding(ast.NodeTransformer):
             guard = ast.Name("__owned__" if stores else "__formats__", ast.Load())
             call = ast.Call(guard, [node.value, ast.Constant(self._lines[id(node)])], [])
             node.value = ast.copy_location(call, node.value)
+        return node
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:
+        if names_base_exception(node.type):
+            node.type = ast.copy_location(ast.Name("__exception__", ast.Load()), node)
+        self.generic_visit(node)
+        return node
+
+    def visit_Try(self, node: ast.Try) -> ast.Try:
+        """Let the exceptions of the analyser pass handlers of all exceptions."""
+        handles_all = [one for one in node.handlers if one.type is None or names_base_exception(one.type)]
+        self.generic_visit(node)
+        for one in handles_all:
+            passing = ast.ExceptHandler(ast.Name("__analyser__", ast.Load()), None, [ast.Raise()])
+            node.handlers.insert(node.handlers.index(one), ast.copy_location(passing, one))
         return node
 
 
@@ -157,7 +175,8 @@ def restrict_builtins(policy: Policy, files: "ProjectFiles | None" = None) -> di
         name: getattr(builtins, name) for name in policy.permitted_builtins if hasattr(builtins, name)
     }
     hidden = {"__import__": _make_import(policy, files), "__build_class__": builtins.__build_class__, **GUARDS}
-    return names | hidden | {"type": get_type, "hasattr": has_attribute}
+    handled = {"__analyser__": ANALYSER_EXCEPTIONS, "__exception__": BaseException}
+    return names | hidden | handled | {"type": get_type, "hasattr": has_attribute}
 
 
 def get_type(value: object) -> type:

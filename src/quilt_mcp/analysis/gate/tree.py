@@ -91,15 +91,8 @@ def read_last_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def find_leaving_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that leave a finally block before its end. Nested functions are not part of it."""
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Return | ast.Break | ast.Continue):
-            yield node
-        elif not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
-            waiting += ast.iter_child_nodes(node)
+def names_base_exception(handled: ast.expr | None) -> bool:
+    return isinstance(handled, ast.Name) and handled.id == "BaseException"
 
 
 def find_slots(node: ast.ClassDef) -> Iterator[tuple[ast.Name, list[str]]]:
@@ -161,6 +154,7 @@ class _Checker(ast.NodeVisitor):
         self._text = text
         self._called: set[ast.AST] = set()  # names that are called with one argument
         self._slots: set[ast.AST] = set()  # the names __slots__ in classes
+        self._handled: set[ast.AST | None] = set()  # the name BaseException in handlers
 
     def visit(self, node: ast.AST) -> None:
         if type(node) not in NODES:
@@ -172,6 +166,8 @@ class _Checker(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if node.id == "type" and node not in self._called:
             raise refuse("type", node)
+        if node in self._handled:
+            return
         is_other = hasattr(builtins, node.id) and node.id not in self._policy.permitted_builtins
         if isinstance(node.ctx, ast.Load) and (is_other or node.id in self._policy.dangerous_builtins):
             raise refuse("builtin", node)
@@ -195,11 +191,6 @@ class _Checker(ast.NodeVisitor):
         one_argument = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         if isinstance(node.func, ast.Name) and one_argument:
             self._called.add(node.func)
-        self.generic_visit(node)
-
-    def visit_Compare(self, node: ast.Compare) -> None:
-        if len(node.ops) > 1 and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
-            raise refuse("identity", node)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -229,9 +220,6 @@ class _Checker(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.name not in DEFINABLE_METHODS:
             self._check_name(node.name, node)
-        returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value]
-        if node.name == "__exit__" and any(ast.unparse(one) not in {"None", "False"} for one in returned):
-            raise refuse("handler", node)
         self._check_annotation(node.returns)
         self.generic_visit(node)
 
@@ -251,14 +239,9 @@ class _Checker(ast.NodeVisitor):
 
     visit_AnnAssign = visit_arg  # noqa: N815 - the name of the node
 
-    def visit_Try(self, node: ast.Try) -> None:
-        for statement in find_leaving_statements(node.finalbody):
-            raise refuse("handler", statement)
-        self.generic_visit(node)
-
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.type is None:
-            raise refuse("handler", node)
+        if names_base_exception(node.type):
+            self._handled.add(node.type)
         self._check_name(node.name, node)
         self.generic_visit(node)
 
