@@ -106,7 +106,7 @@ def walk(settings: Settings, question: Question, thresholds: Thresholds) -> list
     try:
         while True:
             page = store.search(question.query, cursor, str(question.limit), parse_filters(question.texts))
-            ids += [one["id"] for one in page["results"]]
+            ids += [str(dict(one)["id"]) for one in page["results"]]
             counts.add(page["count"])
             cursor = page["next_cursor"]
             if cursor is None:

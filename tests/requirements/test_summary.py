@@ -19,8 +19,8 @@ FIELDS = {"status": "status", "priority": "priority", "project": "project_id"}
 
 
 def rows_of(graph: Graph, kind: Kind, user: str | None, project: str | None, epic: str | None) -> list[Row]:
-    found = graph.visible(kind.name, user).values()
-    found = [one for one in found if project in (None, one["project_id"])]
+    every = graph.visible(kind.name, user).values()
+    found = [one for one in every if project in (None, one["project_id"])]
     if epic is None:
         return found
     return [one for one in found if one["id"] == epic or (kind.parent and of_epic(graph, one, epic))]
@@ -168,7 +168,7 @@ async def test_lists_and_searches_are_limited_to_a_time_an_epic_and_kinds(settin
         stories = {one["id"] for one in (await read(client, "epics/EP-001/user-stories"))["user_stories"]}
         found = [one for page in await read_all(client, "search/sample?epic=EP-001&limit=3") for one in page["results"]]
         whole = [one for page in await read_all(client, "search/sample?limit=100") for one in page["results"]]
-        entities = {}
+        entities: dict[str, Any] = {}
         for kind in KINDS:
             for page in await read_all(client, f"{kind.segment}?limit=200"):
                 entities |= {one["reference_id"]: one for one in page[kind.table]}
@@ -178,3 +178,25 @@ async def test_lists_and_searches_are_limited_to_a_time_an_epic_and_kinds(settin
             assert bool(is_below) == any(other["id"] == one["id"] for other in found), one
         kinds = await read(client, "search/sample?kind=user_story,epic")
         assert {one["type"] for one in kinds["results"]} == {"epic", "user_story"}
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_the_members_of_a_project_are_for_those_who_see_it(
+    user: str | None, settings_with_tables: Settings
+) -> None:
+    graph = make_graph(33)
+    write_graph(settings_with_tables, graph)
+    names = {one["id"]: one["username"] for one in graph.users}
+    async with connect(settings_with_tables, user) as client:
+        for project in graph.projects:
+            path = f"projects/{project['id']}/members"
+            if project["id"] in graph.project_ids(user):
+                rows = sorted(
+                    (one["user_id"], one["role"]) for one in graph.members if one["project_id"] == project["id"]
+                )
+                pages = await read_all(client, f"{path}?limit=1")
+                shown = [(one["username"], one["role"]) for page in pages for one in page["members"]]
+                assert shown == [(names[user_id], role) for user_id, role in rows]
+                assert await read(client, f"projects/{project['name']}/members") == await read(client, path)
+            else:
+                assert (await read_failure(client, path)).body["error"] == "NotFound"

@@ -238,7 +238,7 @@ RESOURCES = [
         "requirements://projects/{project}/members{?cursor,limit}",
         service.list_members,
         name="Project Members",
-        values={"project": service.complete_projects},
+        values={"project": service.complete_project_ids},
         free_text={"project"},
     ),
     *(_define_trace(one) for one in COLLECTIONS),

@@ -275,6 +275,12 @@ def list_members(project: str, cursor: str | None = None, limit: str | None = No
     return {"members": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
+def complete_project_ids(prefix: str) -> list[str]:
+    """Return the first IDs of projects that start with a prefix."""
+    page = current_store().read_projects(None, str(MAX_COMPLETIONS))
+    return [one["id"] for one in page.rows if one["id"].startswith(prefix)]
+
+
 def complete_projects(prefix: str) -> list[str]:
     """Return the first names of projects. A name can contain a comma, because only one is expected."""
     return current_store().list_filter_values("project", EPIC, prefix, MAX_COMPLETIONS)
