@@ -64,9 +64,12 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
         "skipped": dict(skipped),
         "may_be_cut": may_be_cut,
     }
+    if report.conflicts:
+        described["conflicts"] = [one._asdict() for one in report.conflicts]
     if mapped:
         described["mapping"] = [asdict(one) for one in mapped]
     if changes := report.changes:
+        described["kept"] = report.kept
         described |= {
             **{verb: dict(counts) for verb, counts in _name_counts(changes)},
             "changes": [_describe_change(one) for one in changes.first],
@@ -93,6 +96,9 @@ def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
     else:
         counts = list_counts(report.imported) or "nothing, because the file is empty"
         show(f"{'Dry run, nothing was written. It would import' if is_trial else 'Imported'}: {counts}.")
+    if report.kept:
+        values = "1 value" if report.kept == 1 else f"{report.kept} values"
+        show(f"Kept: {values} that only the database has changed since the last import.")
     if report.author:
         show(f"The author of the records without one is {report.author}.")
     if may_be_cut:
