@@ -56,6 +56,7 @@ def import_(
     decisions: Path | None = None,
     creator: str | None = None,
     map: list[str] | None = None,  # noqa: A002 - the option's name
+    ignore_columns: Flag = False,
     as_json: AsJSON = False,
 ) -> int:
     """Import records from a file: all of them, or none if any is rejected.
@@ -77,6 +78,8 @@ def import_(
         map: for ReqIF of other tools, the attributes of fields: `text=RichText,status=State`. The fields are title,
             text, status, priority and assignee. --dry-run shows what was found, and the next file of the source is
             read in the same way.
+            For CSV, the columns: `title=Summary`.
+        ignore_columns: leave out the columns of a CSV file that are unknown, and count their values.
         as_json: print the report as JSON.
     """
     given = _parse_map(map or [])
@@ -99,6 +102,7 @@ def import_(
                 creator=creator,
                 given=given,
                 decided=(side, decisions),
+                ignores=ignore_columns,
             )
         )
     if result is None:

@@ -42,17 +42,19 @@ class Imported(NamedTuple):
         skipped: how often each part of the file was skipped, by name.
         may_be_cut: whether the last row of a CSV file has no line break, so that its last cell can be incomplete.
         mapped: the attributes of each type of a ReqIF file that have the fields of records.
+        encoding: of a CSV file with characters beyond ASCII.
     """
 
     report: "Report"
     skipped: Mapping[str, int]
     may_be_cut: bool
     mapped: Sequence["Mapped"] = ()
+    encoding: str | None = None
 
 
 def describe_report(file: Path, imported: Imported) -> dict[str, object]:
     """Return what `--json` prints."""
-    report, skipped, may_be_cut, mapped = imported
+    report, skipped, may_be_cut, mapped, encoding = imported
     rejected = [
         {"file": str(file), "line": line, "field": field, "reason": reason} for line, field, reason in report.rejected
     ]
@@ -63,6 +65,7 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
         "rejected_count": report.rejected_count,
         "skipped": dict(skipped),
         "may_be_cut": may_be_cut,
+        "encoding": encoding,
     }
     if report.conflicts:
         described["conflicts"] = [one._asdict() for one in report.conflicts]
@@ -79,8 +82,10 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
 
 
 def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
-    report, skipped, may_be_cut, mapped = imported
+    report, skipped, may_be_cut, mapped, encoding = imported
     _show_skipped(skipped)
+    if encoding == "cp1252":
+        complain(f"{file} is not in UTF-8. It was read as Windows-1252.")
     if is_trial:
         _show_mapping(mapped)
     if report.rejected_count:
