@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from quilt_mcp.commands.cli import main
+from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements.transferring import ADA, export, write
 
 JIRA = """\
@@ -43,6 +44,18 @@ GITHUB = """\
 Title\tURL\tAssignees\tStatus\tLabels\tParent issue
 Sort the queue\thttps://github.com/a/b/issues/1\tada\tIn Progress\tbug, speed\t
 By start\thttps://github.com/a/b/issues/2\t\tTodo\t\tSort the queue
+"""
+
+
+DOORSTOP = """\
+uid,level,text,ref,links,active,derived,header,normative,reviewed
+REQ001,1.0,Stopping,,,True,False,,False,
+REQ002,1.1,The pump shall stop.,,,True,False,,True,
+REQ003,1.2,"Within three seconds.
+Always.",,"REQ002
+SYS001",True,False,At once,True,
+REQ004,1.3.0,Valves,,,True,False,,False,
+REQ005,1.3.1,The valve shall close.,,,False,False,,True,
 """
 
 
@@ -129,6 +142,19 @@ TREES: list[tuple[str, str, list[str]]] = [
             "requirement | Sort the queue | Draft | 3 | Issues without a story",
             "requirement | By start | Draft | 3 | Issues without a story",
             "relationship | By start",
+        ],
+    ),
+    (
+        "a document of Doorstop",
+        DOORSTOP,
+        [
+            "epic | Doorstop issues without an epic | Backlog | 3",
+            "user_story | Stopping | Backlog | 3 | Doorstop issues without an epic",
+            "user_story | Valves | Backlog | 3 | Doorstop issues without an epic",
+            "requirement | The pump shall stop. | Draft | 3 | Stopping",
+            "requirement | At once | Draft | 3 | Stopping",
+            "requirement | The valve shall close. | Obsolete | 3 | Valves",
+            "relationship | At once",
         ],
     ),
     ("a cycle", JIRA.replace("SEQ-1,10001,Epic,To Do,Highest,", "SEQ-1,10001,Story,To Do,Highest,SEQ-2"), []),
@@ -271,3 +297,22 @@ def test_a_table_of_ours_with_a_url_is_not_taken_for_a_project(
 ) -> None:
     import_text(tmp_path, "kind,title,URL\nepic,A,x\n", "--ignore-columns")
     assert [one["title"] for one in export(capsys) if one["kind"] == "epic"] == ["A"]
+
+
+@pytest.mark.soak
+def test_a_document_of_doorstop_is_imported_by_the_commands_of_the_documentation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doorstop = create_environment(tmp_path / "venv", "doorstop") / "doorstop"
+    run_or_skip("git", "init", "--quiet", str(tmp_path), cwd=tmp_path)
+    run_or_skip(doorstop, "create", "REQ", "reqs", cwd=tmp_path)
+    for text in ("The pump shall stop.", "The valve shall close."):
+        run_or_skip(doorstop, "add", "REQ", cwd=tmp_path)
+        newest = max((tmp_path / "reqs").glob("REQ*.yml"))
+        newest.write_text(
+            newest.read_text().replace("text: |", f"text: |\n  {text}").replace("text: ''", f"text: {text}")
+        )
+    run_or_skip(doorstop, "export", "REQ", "requirements.csv", "--csv", cwd=tmp_path)
+    import_text(tmp_path, (tmp_path / "requirements.csv").read_bytes())
+    titles = [one["title"] for one in export(capsys) if one["kind"] == "requirement"]
+    assert titles == ["The pump shall stop.", "The valve shall close."]

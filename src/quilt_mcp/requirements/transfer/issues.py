@@ -1,4 +1,4 @@
-"""Reads CSV files of issue trackers: Jira (Cloud and Data Center), Azure DevOps, and projects of GitHub.
+"""Reads CSV files of Jira (Cloud and Data Center), Azure DevOps, projects of GitHub, and documents of Doorstop.
 
 The file is read twice: first the hierarchy of its issues, which can have any order, then the issues. An issue without a
 parent of the kind that it needs gets one that says so.
@@ -24,7 +24,7 @@ from quilt_mcp.requirements.transfer.files import (
 from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
 from quilt_mcp.requirements.transfer.sources import Chosen, Memory
 
-_CHILD_OF = "child_of"
+_CHILD_OF, _DERIVES_FROM = "child_of", "derives_from"
 _LEVELS = tuple(f"title {level}" for level in range(1, 20))
 """The columns of a tree of Azure DevOps: the title of an item is in that of its level."""
 
@@ -98,10 +98,25 @@ TRACKERS = (
             "assignee": ("assignees", "assignee"),
         },
     ),
+    Tracker(
+        "Doorstop",
+        "doorstop",
+        frozenset({"uid", "level", "normative"}),
+        "uid",
+        {
+            "type": ("type",),
+            "parent": ("parent",),
+            "title": ("header", "text"),
+            "text": ("text",),
+            "status": ("status",),
+            "links": ("links",),
+            "used": ("level", "normative", "active"),
+        },
+    ),
 )  # fmt: skip
 _KINDS = {
     **dict.fromkeys(("initiative", "epic", "feature"), EPIC),
-    **dict.fromkeys(("story", "user story", "product backlog item", "backlog item"), USER_STORY),
+    **dict.fromkeys(("heading", "story", "user story", "product backlog item", "backlog item"), USER_STORY),
     **dict.fromkeys(("sub-task", "subtask"), ACCEPTANCE_CRITERIA),
 }
 """The kinds of the types of issues. All others are requirements."""
@@ -126,6 +141,24 @@ _PRIORITIES = {
     "trivial": 4,
     **{f"p{number}": max(number, 1) for number in range(5)},
 }
+
+
+def _note_heading(values: dict[str, str], headings: dict[tuple[str, ...], str]) -> None:
+    """Note the type, the parent and the status of an item of Doorstop: its level says where it is.
+
+    Level 1.2.0 of an item that is not normative is the heading of the items 1.2.1, 1.2.2 and so on.
+    """
+    level, is_normative = values.get("level", "").split("."), values.get("normative", "").casefold() != "false"
+    is_heading = level[-1] == "0" and not is_normative
+    place = tuple(level[:-1] if level[-1] == "0" else level)
+    above = [place[:length] for length in range(len(place) - 1, 0, -1) if place[:length] in headings]
+    if above:
+        values.setdefault("parent", headings[above[0]])
+    if is_heading and "uid" in values:
+        headings[place] = values["uid"]
+    values["type"] = "heading" if is_heading else "requirement"
+    if values.get("active", "").casefold() == "false":
+        values["status"] = "obsolete"
 
 
 class _Issue(NamedTuple):
@@ -199,7 +232,7 @@ class IssueReader:
 
     def _read_rows(self) -> Iterator[tuple[int, dict[str, str] | Refused]]:
         """Yield the line and the values of each issue, by column in lower case. Repeated columns have one value."""
-        rows, path = self._rows.read_rows(), list[str]()
+        rows, path, headings = self._rows.read_rows(), list[str](), dict[tuple[str, ...], str]()
         line, header = next(rows)
         names = [column.strip().casefold() for column in header]
         if missing := [one for [one] in self._given.values() if one not in names]:
@@ -216,6 +249,8 @@ class IssueReader:
                 if cell.strip():
                     values[name] = f"{values[name]}, {cell.strip()}" if name in values else cell.strip()
             self._note_level(values, path)
+            if self._tracker.scheme == "doorstop":
+                _note_heading(values, headings)
             yield number, values
 
     def _note_level(self, values: dict[str, str], path: list[str]) -> None:
@@ -256,16 +291,23 @@ class IssueReader:
         if kind.parent:
             yield from self._place(line, kind, key, fields)
         self._count_columns(values)
-        text = "\n\n".join(one for one in (self._get(values, "text"), "\n".join(lines)) if one)
+        body = self._get(values, "text")
+        text = "\n\n".join(one for one in (body if body != title else "", "\n".join(lines)) if one)
         if kind is ACCEPTANCE_CRITERIA:
             fields["description"] = f"{title}\n\n{text}"
         else:
-            is_long = len(title) > model.TITLE_LENGTH
-            fields["title"] = f"{title[: model.TITLE_LENGTH - 1]}…" if is_long else title
-            fields["description"] = f"{title}\n\n{text}" if is_long else text
+            first = title.split("\n", 1)[0]
+            is_long = len(first) > model.TITLE_LENGTH
+            fields["title"] = f"{first[: model.TITLE_LENGTH - 1]}…" if is_long else first
+            fields["description"] = f"{title}\n\n{text}" if is_long or first != title else text
         yield parse_numbered(line, fields, self._parse)
         if kind is REQUIREMENT and above and self._find_kind(above) is REQUIREMENT:
-            yield from self._relate(line, key, above)
+            yield from self._relate(line, key, above, _CHILD_OF)
+        for target in self._get(values, "links").split():
+            if kind is REQUIREMENT and target in self._issues and self._find_kind(target) is REQUIREMENT:
+                yield from self._relate(line, key, target, _DERIVES_FROM)
+            else:
+                self._skipped["link to something that the file does not have, or of a heading"] += 1
 
     def _read_plan(self, kind: model.Kind, values: Mapping[str, str], fields: dict[str, object]) -> Iterator[str]:
         """Set the planned fields. Yield a line for each value that means none of ours."""
@@ -331,13 +373,14 @@ class IssueReader:
             fields = {"kind": kind.name, "id": row_id, "title": title[: model.TITLE_LENGTH], **more}
             yield parse_numbered(line, fields, self._parse)
 
-    def _relate(self, line: int, key: str, above: str) -> Iterator[Numbered | Refused]:
-        if _CHILD_OF not in self._made:
+    def _relate(self, line: int, key: str, above: str, name: str) -> Iterator[Numbered | Refused]:
+        if name == _CHILD_OF and name not in self._made:
             self._made.add(_CHILD_OF)
             yield parse_numbered(line, {"kind": "relationship_type", "name": _CHILD_OF}, self._parse)
         ends = {"source_requirement_id": self._make_id(key), "target_requirement_id": self._make_id(above)}
-        fields = {"kind": "relationship", "id": self._make_id(f"{key} {_CHILD_OF}"), **ends}
-        yield parse_numbered(line, {**fields, "relationship_type_id": _CHILD_OF}, self._parse)
+        identifier = f"{key} {name}" if name == _CHILD_OF else f"{key} {name} {above}"
+        fields = {"kind": "relationship", "id": self._make_id(identifier), **ends, "relationship_type_id": name}
+        yield parse_numbered(line, fields, self._parse)
 
     def _make_id(self, key: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self._tracker.scheme}:{key}"))
