@@ -1,4 +1,4 @@
-"""The files of examples/ run, and do what README says. tests/requirements/test_jira.py tests the records of Jira."""
+"""The files of examples/ run, and do what README says."""
 
 import json
 import os

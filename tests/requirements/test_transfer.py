@@ -278,10 +278,18 @@ def test_all_problems_are_reported_together(file: Path, capsys: pytest.CaptureFi
 
 INVALID = [
     (b"", "1: The file is empty"),
-    (b"Summary,Issue key\n", "1: This is a Jira export. Change it to records first;"),
-    (b"kind,colour\n", "1: The column 'colour' is unknown. Rename or remove it. Columns: kind, id, "),
-    (b"Kind,Title\n", "1: The column 'Kind' is unknown. Rename or remove it. Did you mean kind? Columns:"),
-    (b"kind,Created at\n", "1: The column 'Created at' is unknown. Rename or remove it. Did you mean created_at?"),
+    (
+        b"kind,colour\n",
+        "1: The column 'colour' is unknown. Rename or remove it, or use --map or --ignore-columns. Col",
+    ),
+    (
+        b"Kind,Title\n",
+        "1: The column 'Kind' is unknown. Rename or remove it, or use --map or --ignore-columns. Did you mean kind?",
+    ),
+    (
+        b"kind,Created at\n",
+        "1: The column 'Created at' is unknown. Rename or remove it, or use --map or --ignore-columns. Did you",
+    ),
     (b"PK\x03\x04\x14\x00", "1: The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8."),
     (b"kind,,title\n", "1: Column 2 has no name. Name it, or remove it."),
     (b"kind,title,kind\n", "1: The column kind appears twice. Remove one."),
@@ -292,16 +300,14 @@ INVALID = [
     (b"kind|title\n", "1: The column 'kind|title' is unknown."),
     (b"kind;title\nepic;a;b\n", "2: The row has 3 cells; the first line has 2 columns. Remove the last cells, or"),
     (b"kind,title\nepic\n", "2: The row has 1 cells; the first line has 2 columns. Add the missing cells, or put"),
-    (b"kind,title\n" + b"," * 400_000 + b"\n", "2: The row has 400001 cells; the first line has 2 columns."),
+    (b"kind,title\n" + b"," * 400_000 + b"x\n", "2: The row has 400001 cells; the first line has 2 columns."),
     (b'kind,title\nepic,"cut o', "2: The row is not valid CSV: a quotation mark is missing"),
     (b'kind,title\nepic,"first\n\nline"\nepic\n', "5: The row has 1 cells; the first line has 2 columns."),
     (b'kind,title\n\nepic,"a\nb",c\n', "3: The row has 3 cells; the first line has 2 columns."),
     (b'kind,title\nepic,"a\nb" c\n', "2: The row is not valid CSV: a quotation mark is missing"),
     (b'kind,title\nepic,"not closed\nepic,b\nepic,c\n', "2: The row is not valid CSV: a quotation mark is missing"),
-    (b"kind,title\nepic,\xff\n", "2: The line is not valid UTF-8 at byte 6. Save the file in UTF-8."),
-    ("kind,title\nepic,Ä\n".encode("latin-1"), "2: The line is not valid UTF-8 at byte 6."),
-    ("kind,title\n".encode("utf-16"), "1: The file is in UTF-16. Save it in UTF-8."),
-    ("kind,title\n".encode("utf-16-le"), "1: The file is in UTF-16. Save it in UTF-8."),
+    (b"kind,title\nepic,\x81\n", "2: The line is not valid UTF-8 at byte 6. Save the file in UTF-8."),
+    ("kind,title\nepic,é\xff\n".encode() + b"\xff", "3: The line is not valid UTF-8 at byte 1."),
     ("kind,title\n".encode("utf-32-be"), "1: The file is in UTF-32. Save it in UTF-8."),
     (b'kind,title\nepic,"' + b"x" * 140_000 + b'"\n', "2: The row is not valid CSV: a quotation mark is missing"),
     (b"kind,title\nepic" + b',"x\n"' * 300_000, "has more than 1,000,000 bytes."),
@@ -334,6 +340,10 @@ def test_a_file_in_another_form_is_rejected_once_by_its_name(form: Any, line_end
     text = {"csv": f"kind,title{line_end}epic,x{line_end}", "jsonl": json.dumps(EPIC) + line_end}[form]
     files = {encoding: text.encode(encoding) for encoding in ENCODINGS}
     files |= {f"{name} mark": mark + files[f"{name}-be"] for name, mark in BIG_ENDIAN.items()}
+    if form == "csv":  # which spreadsheets write
+        in_utf_8 = list(RecordReader(io.BytesIO(text.encode()), form))
+        for name in [one for one in files if one.startswith("utf-16")]:
+            assert list(RecordReader(io.BytesIO(files.pop(name)), form)) == in_utf_8
     reasons = {content: f"The file is in {name[:6].upper()}. Save it in UTF-8." for name, content in files.items()}
     for content, reason in {**reasons, b"PK\x03\x04" + b"\xff\n" * 60: ZIPPED, bytes(5000): ZEROS}.items():
         found = list(RecordReader(io.BytesIO(content), form))

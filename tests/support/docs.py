@@ -226,7 +226,6 @@ SHOWN = (
     "examples/read_both_ways.py",
     "examples/own_resource.py",
     "examples/own_domain/stations_domain.py",
-    "examples/jira_records.py",
 )
 SECTIONS: Mapping[str, Callable[[], str]] = {
     **{path: partial(_show, path) for path in SHOWN},

@@ -360,14 +360,7 @@ class SelectedPages(Generic[A]):
         total = mark.total if mark else self._count(lead) if is_counted else 0
         if is_counted and total == 0:
             return Page([], 0, None)
-        page = self._select_ids(lead, total, mark, limit + 1).subquery("page")
-        shared = self._has_position and len(self._keys) > 1  # then the position is the last key
-        value: AnyColumn = page.c[f"key{len(self._keys) - 1 - shared}"] if self._keys else null()
-        position: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if shared else null()
-        marks = [value.label("sort_value"), position.label("sort_position")]
-        columns = [*self._reader.columns_of(self._collection), *marks]
-        statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
-        rows = self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
+        rows = self._reader.execute(self._select_page(lead, total, mark, limit + 1))
         shown = fit([self._collection.build(row) for row in rows[:limit]])
         if not is_counted:  # to count a big list costs much more than a page
             total = len(rows) if len(rows) <= limit else self._count(lead)
@@ -375,6 +368,24 @@ class SelectedPages(Generic[A]):
             return Page(shown, total, None)
         end = rows[len(shown) - 1]
         return Page(shown, total, encode_mark(Mark(end.id, end.sort_value, total, end.sort_position), tag))
+
+    def _select_page(self, lead: str | None, total: int, mark: Mark | None, limit: int) -> Statement:
+        """Return the SELECT of the rows of a page, with their sort keys."""
+        columns = self._reader.columns_of(self._collection)
+        if self._is_plain and (lead is None or len(self._split(lead)) == 1):  # one index has the rows in their order
+            [key], row_id = self._keys, self._table.c.id
+            statement = select(*columns, key.label("sort_value"), null().label("sort_position"))
+            statement = statement.where(*self._limit(self._selection, {lead}))
+            if mark:
+                statement = statement.where(self._is_after(mark, self._keys, row_id))
+            return statement.order_by(*self._order(self._keys, row_id)).limit(limit)
+        page = self._select_ids(lead, total, mark, limit).subquery("page")
+        shared = self._has_position and len(self._keys) > 1  # then the position is the last key
+        value: AnyColumn = page.c[f"key{len(self._keys) - 1 - shared}"] if self._keys else null()
+        position: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if shared else null()
+        marks = [value.label("sort_value"), position.label("sort_position")]
+        statement = select(*columns, *marks).join_from(page, self._table, self._table.c.id == page.c.id)
+        return statement.order_by(*self._order([*page.c][1:], page.c.id))
 
     def _count(self, lead: str | None) -> int:
         return self._reader.count(self._table, self._limit(self._selection, {lead}))

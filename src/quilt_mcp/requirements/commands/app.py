@@ -51,8 +51,12 @@ def import_(
     update: Flag = False,
     delete_missing: Flag = False,
     dry_run: Flag = False,
+    ours: Flag = False,
+    theirs: Flag = False,
+    decisions: Path | None = None,
     creator: str | None = None,
     map: list[str] | None = None,  # noqa: A002 - the option's name
+    ignore_columns: Flag = False,
     as_json: AsJSON = False,
 ) -> int:
     """Import records from a file: all of them, or none if any is rejected.
@@ -65,22 +69,41 @@ def import_(
         delete_missing: with --update, delete what the file does not have, of each kind that it has; if it has projects,
             only of these. Users, projects and types are never deleted.
         dry_run: check everything and show what would change, but write nothing.
+        ours: keep the values of the database that the file has changed too since the last import of its source.
+        theirs: take the values of the file there.
+        decisions: a CSV file that decides each of these values. With --dry-run, a file that does not exist is written,
+            with the values that are not decided.
         creator: the author of records without one: a username or user ID. Default in an SQLite database without other
             users: the user `local`, who is created.
         map: for ReqIF of other tools, the attributes of fields: `text=RichText,status=State`. The fields are title,
             text, status, priority and assignee. --dry-run shows what was found, and the next file of the source is
             read in the same way.
+            For CSV, the columns: `title=Summary`.
+        ignore_columns: leave out the columns of a CSV file that are unknown, and count their values.
         as_json: print the report as JSON.
     """
     given = _parse_map(map or [])
     if delete_missing and not update:
         raise Misuse("--delete-missing needs --update.")
+    if (ours or theirs or decisions) and (not update or (ours and theirs)):
+        raise Misuse("--ours, --theirs and --decisions need --update, and one excludes the other of the first two.")
     form = _choose_format(format, file)
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
+        side: Literal["ours", "theirs"] | None = "ours" if ours else "theirs" if theirs else None
         mode = work.Mode(updates=update, deletes=delete_missing, is_trial=dry_run)
         result: Imported | None = run_or_complain(
-            lambda: work.import_file(file, form, mode, shown.progress, shown.announce, creator=creator, given=given)
+            lambda: work.import_file(
+                file,
+                form,
+                mode,
+                shown.progress,
+                shown.announce,
+                creator=creator,
+                given=given,
+                decided=(side, decisions),
+                ignores=ignore_columns,
+            )
         )
     if result is None:
         return 1

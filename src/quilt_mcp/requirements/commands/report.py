@@ -42,17 +42,19 @@ class Imported(NamedTuple):
         skipped: how often each part of the file was skipped, by name.
         may_be_cut: whether the last row of a CSV file has no line break, so that its last cell can be incomplete.
         mapped: the attributes of each type of a ReqIF file that have the fields of records.
+        encoding: of a CSV file with characters beyond ASCII.
     """
 
     report: "Report"
     skipped: Mapping[str, int]
     may_be_cut: bool
     mapped: Sequence["Mapped"] = ()
+    encoding: str | None = None
 
 
 def describe_report(file: Path, imported: Imported) -> dict[str, object]:
     """Return what `--json` prints."""
-    report, skipped, may_be_cut, mapped = imported
+    report, skipped, may_be_cut, mapped, encoding = imported
     rejected = [
         {"file": str(file), "line": line, "field": field, "reason": reason} for line, field, reason in report.rejected
     ]
@@ -63,10 +65,14 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
         "rejected_count": report.rejected_count,
         "skipped": dict(skipped),
         "may_be_cut": may_be_cut,
+        "encoding": encoding,
     }
+    if report.conflicts:
+        described["conflicts"] = [one._asdict() for one in report.conflicts]
     if mapped:
         described["mapping"] = [asdict(one) for one in mapped]
     if changes := report.changes:
+        described["kept"] = report.kept
         described |= {
             **{verb: dict(counts) for verb, counts in _name_counts(changes)},
             "changes": [_describe_change(one) for one in changes.first],
@@ -76,8 +82,10 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
 
 
 def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
-    report, skipped, may_be_cut, mapped = imported
+    report, skipped, may_be_cut, mapped, encoding = imported
     _show_skipped(skipped)
+    if encoding == "cp1252":
+        complain(f"{file} is not in UTF-8. It was read as Windows-1252.")
     if is_trial:
         _show_mapping(mapped)
     if report.rejected_count:
@@ -93,6 +101,9 @@ def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
     else:
         counts = list_counts(report.imported) or "nothing, because the file is empty"
         show(f"{'Dry run, nothing was written. It would import' if is_trial else 'Imported'}: {counts}.")
+    if report.kept:
+        values = "1 value" if report.kept == 1 else f"{report.kept} values"
+        show(f"Kept: {values} that only the database has changed since the last import.")
     if report.author:
         show(f"The author of the records without one is {report.author}.")
     if may_be_cut:

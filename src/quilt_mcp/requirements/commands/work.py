@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -26,6 +27,8 @@ from quilt_mcp.requirements.tables import metadata
 from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, export_records
 from quilt_mcp.requirements.transfer.files import Format, Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
+from quilt_mcp.requirements.transfer.issues import IssueReader, find_tracker
+from quilt_mcp.requirements.transfer.merging import Decisions, Side, read_decisions, write_decisions
 from quilt_mcp.requirements.transfer.records import Rejection, parse_change, parse_record
 from quilt_mcp.requirements.transfer.reqif.reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif.writer import ReqifWriter
@@ -67,16 +70,35 @@ def import_file(
     *,
     creator: str | None = None,
     given: Mapping[str, str] | None = None,
+    decided: tuple[Side | None, Path | None] = (None, None),
+    ignores: bool = False,
 ) -> Imported:
-    """Import a file into the database; see `import_records`. While it reads, the progress is in bytes."""
+    """Import a file into the database; see `import_records`. While it reads, the progress is in bytes.
+
+    Args:
+        path: the file.
+        form: its format.
+        mode: what the import may do.
+        progress: called with what is done.
+        announce: called with each of the first problems.
+        creator: the author of records without one.
+        given: the attributes of fields that the user names.
+        ignores: whether unknown columns are left out and counted.
+        decided: the side of conflicts, and a file with the sides of some. A trial writes it if it does not exist.
+    """
     skipped: Counter[str] = Counter()
+    side, decisions = decided
+    is_asked = mode.is_trial and decisions is not None and not decisions.exists()
+    mode = replace(mode, decisions=read_decisions(decisions, side) if decisions and not is_asked else Decisions(side))
     with _open(is_trial=mode.is_trial) as database, path.open("rb") as file:
         parse = parse_change if mode.updates else parse_record
-        source: ReqifReader | RecordReader
+        source: ReqifReader | RecordReader | IssueReader
         if form == "reqif":
             source = ReqifReader(file, skipped, parse=parse, given=given, memory=Memory(database))
+        elif form == "csv" and (tracker := find_tracker(file)):
+            source = IssueReader(file, tracker, skipped, parse=parse, given=given, memory=Memory(database))
         else:
-            source = RecordReader(file, form, parse=parse)
+            source = RecordReader(file, form, parse=parse, given=given, skipped=skipped if ignores else None)
         records = _follow(source, os.fstat(file.fileno()).st_size, progress, must_end=mode.deletes)
         report = import_records(
             database,
@@ -88,11 +110,13 @@ def import_file(
             skipped=skipped,
             origin=source,
         )
-    return Imported(report, skipped, source.may_be_cut, source.mapped if isinstance(source, ReqifReader) else [])
+    if decisions and is_asked and report.conflicts:
+        write_decisions(decisions, report.conflicts)
+    return Imported(report, skipped, source.may_be_cut, source.mapped, source.encoding)
 
 
 def _follow(
-    reader: RecordReader | ReqifReader, size: int, progress: Progress, *, must_end: bool
+    reader: RecordReader | ReqifReader | IssueReader, size: int, progress: Progress, *, must_end: bool
 ) -> Iterator[Numbered | Refused]:
     progress(READING, 0, size)
     shown = 0

@@ -5,11 +5,13 @@ import csv
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import BinaryIO, Literal, NamedTuple, TextIO
 
 from quilt_mcp.requirements.model import FIELDS
+from quilt_mcp.requirements.transfer.encodings import WINDOWS, decode_windows, read_utf_16
 from quilt_mcp.requirements.transfer.records import (
     FieldValues,
     InvalidRecord,
@@ -24,6 +26,9 @@ RECORD_BYTES = 1_000_000
 TRUNCATED = "If the file was cut off here, export or copy it again."
 """What can explain an error in a last line that has no line break."""
 _SEPARATORS = ",;\t"
+_BLANK = f'{_SEPARATORS}" \r\n'
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;\t])"?[,;\t]*\r?\n?', re.IGNORECASE)
+"""A first line that Excel writes and reads."""
 _NOT_READ = "The rest of the file was not read."
 _WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
 """The encodings other than UTF-8 that `json.detect_encoding` knows."""
@@ -46,22 +51,21 @@ class UnreadableFile(Exception):
         self.rejection = Rejection(line, None, reason)
 
 
-def _check_encoding(start: bytes) -> None:
-    """Check that the first line of a file can be UTF-8.
+def _find_encoding(start: bytes) -> str | None:
+    """Return the encoding that the first line of a file shows, if it is not UTF-8.
 
     Raises:
-        UnreadableFile: it has zero bytes, as UTF-16 and UTF-32 have them, or one of their byte order marks; or it is
-            the start of a ZIP archive, which a workbook is.
+        UnreadableFile: it starts with zero bytes; or it is the start of a ZIP archive, which a workbook is.
     """
     if start.startswith(b"PK\x03\x04"):
         raise UnreadableFile(1, "The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8.")
     if not start.strip(b"\0\n"):
         if b"\0" in start:
             raise UnreadableFile(1, "The file starts with zero bytes: it is damaged. Export or copy it again.")
-        return
+        return None
     # without a byte order mark, zero bytes beside the first character show the encoding
-    if encoding := _WIDE.get(json.detect_encoding(start)[:6]):
-        raise UnreadableFile(1, f"The file is in {encoding}. Save it in UTF-8.")
+    found = json.detect_encoding(start)
+    return found if found[:6] in _WIDE else None
 
 
 def describe_encoding(error: UnicodeDecodeError) -> str:
@@ -149,12 +153,35 @@ class RecordReader:
     Attributes:
         bytes_read: the number of bytes of the file that were read so far.
         source: all files with our own fields are of one source.
+        encoding: of a CSV file with characters beyond ASCII, as far as it was read.
+        mapped: nothing.
     """
 
     source = "records"
+    mapped = ()
 
-    def __init__(self, file: BinaryIO, form: Format, *, parse: Parse = parse_record) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        form: Format,
+        *,
+        parse: Parse = parse_record,
+        given: Mapping[str, str] | None = None,
+        skipped: Counter[str] | None = None,
+    ) -> None:
+        """Read a file. See the class.
+
+        Args:
+            file: to read.
+            form: its format.
+            parse: makes values of fields.
+            given: the names of columns, by field, if they have others.
+            skipped: counts the values of unknown columns. Without it, they are refused.
+        """
         self._file, self._form, self._parse = file, form, parse
+        self._readline: Callable[[int], bytes] = file.readline
+        self._given, self._skipped = given or {}, skipped
+        self.encoding: str | None = None
         self._record_start = 0  # of the line or row that is being read, in bytes
         self._has_open_end = False  # the last line has no line break: the file ends there, or was cut off there
         self.bytes_read = 0
@@ -182,33 +209,39 @@ class RecordReader:
                 yield _parse_json(number, raw, self._parse)
 
     def _read_csv(self) -> Iterator[Numbered | Refused]:
-        rows = self._read_rows()
-        _, header = next(rows, (1, []))
-        _check_header(header)
-        for line, cells in rows:
-            yield self._parse_cells(line, header, cells)
+        rows = self.read_rows()
+        line, header = next(rows, (1, []))
+        names = self._name_columns(line, header)
+        for number, cells in rows:
+            yield self._parse_cells(number, header, names, cells)
 
-    def _read_rows(self) -> Iterator[tuple[int, list[str]]]:
+    def read_rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of the first line and the cells of each row of a CSV file.
 
-        Rows without text are left out, unless they have more cells than the first row.
+        Rows without text are left out, unless they have more cells than the first row, and so are lines without text at
+        the start, one that names the separator for Excel, and empty cells behind the last column with a name.
         """
         lines = self._decode_lines()
-        first = next(lines, "")
+        first, before, named = next(lines, ""), 0, None
+        while first and (not first.strip(_BLANK) or (named is None and _SEPARATOR_LINE.fullmatch(first))):
+            found = _SEPARATOR_LINE.fullmatch(first)
+            first, before, named = next(lines, ""), before + 1, found[1] if found else named
         if "\r" in first.removesuffix("\n").removesuffix("\r"):
             raise UnreadableFile(1, "The lines end with CR alone. Save the file with LF or CRLF at the end of lines.")
         # spreadsheets write the separator of the language of the user; no name of a column contains one
-        separator = max(_SEPARATORS, key=first.count)
+        separator = named or max(_SEPARATORS, key=first.count)
         rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)
         columns: int | None = None
-        line = 1
+        line = before + 1
         try:
             for cells in rows:
                 self._record_start = self.bytes_read
-                if columns is None or any(cells) or len(cells) > columns:
-                    yield line, cells
-                columns = len(cells) if columns is None else columns
-                line = rows.line_num + 1
+                if columns is None:
+                    columns = max((place for place, cell in enumerate(cells, 1) if cell), default=len(cells))
+                shown = cells if any(cells[columns:]) else cells[:columns]
+                if any(cells) or line == before + 1:
+                    yield line, shown
+                line = before + rows.line_num + 1
         except csv.Error as error:
             rest = TRUNCATED if self._has_open_end else _NOT_READ
             raise UnreadableFile(
@@ -220,11 +253,15 @@ class RecordReader:
     def _read_raw(self) -> Iterator[tuple[int, bytes]]:
         """Yield each line with its number. The caller notes where the next record starts: a row can have several."""
         for number in itertools.count(1):
-            raw = self._file.readline(RECORD_BYTES + 1)
+            raw = self._read_line(number)
+            if number == 1 and raw and (encoding := _find_encoding(raw)):
+                if self._form != "csv" or not encoding.startswith("utf-16"):
+                    raise UnreadableFile(1, f"The file is in {_WIDE[encoding[:6]]}. Save it in UTF-8.")
+                self.encoding = encoding
+                self._readline = read_utf_16(raw, self._file, encoding)
+                raw = self._read_line(number)
             if not raw:
                 return
-            if number == 1:
-                _check_encoding(raw)
             self.bytes_read += len(raw)
             self._has_open_end = not raw.endswith(b"\n")
             if self.bytes_read - self._record_start > RECORD_BYTES:
@@ -233,17 +270,58 @@ class RecordReader:
                 )
             yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
 
+    def _read_line(self, number: int) -> bytes:
+        try:
+            return self._readline(RECORD_BYTES + 1)
+        except UnicodeError:
+            raise UnreadableFile(number, f"The line is not valid UTF-16. Save the file in UTF-8. {_NOT_READ}") from None
+
     def _decode_lines(self) -> Iterator[str]:
         for number, raw in self._read_raw():
             try:
-                yield raw.decode()
+                text, encoding = raw.decode(), "utf-8"
             except UnicodeDecodeError as error:
-                raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
+                in_windows = decode_windows(raw) if error.reason != "unexpected end of data" else None
+                if in_windows is None or self.encoding not in {None, WINDOWS}:
+                    raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
+                text, encoding = in_windows, WINDOWS
+            if not raw.isascii():
+                if encoding != (self.encoding or encoding) == WINDOWS:
+                    mixed = "The lines before are in Windows-1252, and this one is in UTF-8. Save the file in UTF-8."
+                    raise UnreadableFile(number, f"{mixed} {_NOT_READ}")
+                self.encoding = self.encoding or encoding
+            yield text
 
-    def _parse_cells(self, line: int, header: list[str], cells: list[str]) -> Numbered | Refused:
+    def _name_columns(self, line: int, header: list[str]) -> list[str | None]:
+        """Return the field of each column; None for one that is left out."""
+        fields = {column.casefold(): name for name, column in self._given.items()}
+        names = [fields.get(column.strip().casefold(), column) for column in header]
+        known = {column.strip().casefold(): column for column in header}
+        for name, column in self._given.items():
+            if name not in _COLUMNS:
+                raise UnreadableFile(
+                    line, f"--map names {shorten(name)!r}, which is no field. {_suggest(name, _COLUMNS)}"
+                )
+            if column.casefold() not in known:
+                reason = f"--map names {shorten(column)!r}, which is no column. {_suggest(column, known.values())}"
+                raise UnreadableFile(line, reason)
+        if self._skipped is None:
+            _check_header(line, names)
+            return [*names]
+        _check_header(line, [name for name in names if name in _COLUMNS] or names)
+        return [name if name in _COLUMNS else None for name in names]
+
+    def _parse_cells(
+        self, line: int, header: list[str], names: list[str | None], cells: list[str]
+    ) -> Numbered | Refused:
         if len(cells) != len(header):
             return _refuse(line, describe_cells(cells, header, is_cut=self.may_be_cut))
-        fields = {name: unprotect(cell) if cell else None for name, cell in zip(header, cells, strict=True)}
+        fields = {}
+        for name, column, cell in zip(names, header, cells, strict=True):
+            if name:
+                fields[name] = unprotect(cell) if cell else None
+            elif cell and self._skipped is not None:
+                self._skipped[f"column {shorten(column)}"] += 1
         return parse_numbered(line, fields, self._parse)
 
 
@@ -278,28 +356,29 @@ def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_make_object)
 
 
-def _check_header(header: list[str]) -> None:
+def _suggest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"Did you mean {shorten(near[0])}? Correct it." if near else "Correct it."
+
+
+def _check_header(line: int, header: list[str]) -> None:
     if not header:
-        raise UnreadableFile(
-            1, "The file is empty, or its first line is. Write the names of the columns in the first line."
-        )
-    if "Issue key" in header:
-        raise UnreadableFile(
-            1, "This is a Jira export. Change it to records first; docs/interchange.md has a program for that."
-        )
+        raise UnreadableFile(line, "The file is empty. Write the names of the columns in the first line.")
     seen = set()
     for place, name in enumerate(header, 1):
         if not name:
-            raise UnreadableFile(1, f"Column {place} has no name. Name it, or remove it.")
+            raise UnreadableFile(line, f"Column {place} has no name. Name it, or remove it.")
         if name not in _COLUMNS:
             allowed = ", ".join((*COLUMNS, "parent"))
             near = get_close_matches("_".join(name.casefold().split()), _COLUMNS, n=1)
             meant = "".join(f" Did you mean {one}?" for one in near)
             raise UnreadableFile(
-                1, f"The column {shorten(name)!r} is unknown. Rename or remove it.{meant} Columns: {allowed}."
+                line,
+                f"The column {shorten(name)!r} is unknown. Rename or remove it, or use --map or --ignore-columns."
+                f"{meant} Columns: {allowed}.",
             )
         if name in seen:
-            raise UnreadableFile(1, f"The column {name} appears twice. Remove one.")
+            raise UnreadableFile(line, f"The column {name} appears twice. Remove one.")
         seen.add(name)
 
 

@@ -14,6 +14,7 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
 from quilt_mcp.requirements.transfer.links import LinkResolver, check_relationships
 from quilt_mcp.requirements.transfer.matching import check_criteria, complete_records, match_records
+from quilt_mcp.requirements.transfer.merging import Conflict, Decisions, Merger
 from quilt_mcp.requirements.transfer.placing import place_records
 from quilt_mcp.requirements.transfer.records import Rejection, Rejections
 from quilt_mcp.requirements.transfer.sources import Origin, remember
@@ -37,11 +38,13 @@ class Mode:
             changes only the fields that it has.
         deletes: delete what the file does not have, of the kinds that it has.
         is_trial: check and report everything, but write nothing.
+        decisions: what happens to fields that the file and the database have changed since the last import.
     """
 
     updates: bool = False
     deletes: bool = False
     is_trial: bool = False
+    decisions: Decisions = field(default_factory=Decisions)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Report:
         author: the author of records without one: the given user, or the user `local`; None if all have one.
         rejected: the first problems, sorted by line.
         rejected_count: the number of all problems.
+        kept: how many values only the database has changed since the last import.
+        conflicts: the first fields that both have changed, and of which nothing is decided.
     """
 
     imported: Counter[str] = field(default_factory=Counter)
@@ -61,6 +66,8 @@ class Report:
     author: str | None = None
     rejected: list[Rejection] = field(default_factory=list)
     rejected_count: int = 0
+    kept: int = 0
+    conflicts: list[Conflict] = field(default_factory=list)
 
 
 class _RolledBack(Exception):
@@ -110,8 +117,9 @@ def import_records(
                     raise _RolledBack
         if not rejections.count:
             changes = work.changes if mode.updates else None
-            return Report(imported=spool.counts, changes=changes, author=work.author)
-    return Report(rejected=sorted(rejections.first, key=itemgetter(0)), rejected_count=rejections.count)
+            return Report(imported=spool.counts, changes=changes, author=work.author, kept=work.kept)
+    rejected = sorted(rejections.first, key=itemgetter(0))
+    return Report(rejected=rejected, rejected_count=rejections.count, conflicts=work.conflicts)
 
 
 def _check_database(database: Database) -> None:
@@ -149,6 +157,8 @@ class _Import:
     origin: Origin | None = None
     author: str | None = None
     changes: Changes = field(default_factory=Changes)
+    kept: int = 0
+    conflicts: list[Conflict] = field(default_factory=list)
 
     def check(self, connection: Connection) -> None:
         """Compare the records with the database and with each other, and complete them."""
@@ -168,11 +178,14 @@ class _Import:
     def write(self, connection: Connection) -> None:
         """Write the records. Then check what only all rows together show."""
         spool, rejections = self.spool, self.rejections
-        if self.origin and self.origin.mapping:
-            remember(connection, self.origin)
+        merger = None
+        if self.origin:
+            merger = Merger(connection, spool, remember(connection, self.origin), self.mode.decisions)
         place_records(connection, spool)
-        updater = Updater(connection, spool, rejections, self.changes) if self.mode.updates else None
-        write_records(connection, spool, updater, self._reporting("Writing"))
+        updater = Updater(connection, spool, rejections, self.changes, merger) if self.mode.updates else None
+        write_records(connection, spool, updater, self._reporting("Writing"), merger)
+        if merger:
+            self.kept, self.conflicts = merger.kept, merger.conflicts
         if updater:
             check_criteria(connection, spool, rejections)
         if self.mode.deletes:

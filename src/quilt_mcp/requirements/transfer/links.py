@@ -9,7 +9,8 @@ from itertools import pairwise
 from sqlalchemy import Connection, select
 
 from quilt_mcp.requirements import model
-from quilt_mcp.requirements.model import ENDS, LINKS, MEMBER, NAMES, ORDERING_RELATIONSHIPS, PARENTS, TABLES
+from quilt_mcp.requirements.model import BY_PREFIX, ENDS, LINKS, MEMBER, NAMES, ORDERING_RELATIONSHIPS, PARENTS, TABLES
+from quilt_mcp.requirements.parameters import guess_reference
 from quilt_mcp.requirements.tables import metadata, requirement_relationships
 from quilt_mcp.requirements.transfer.matching import match_relationships
 from quilt_mcp.requirements.transfer.records import FieldValues, Rejections, can_store, shorten
@@ -23,6 +24,8 @@ _COMPARED = {
 }
 """The references that are compared with those of other records. Only a rejected record of an update lacks one."""
 _MOST_CYCLES = 20
+_MOST_CHARACTERS = 30
+"""Maximum length of what can mean a reference ID."""
 _FIELD = "target_requirement_id"
 _STORED = "The relationship is already in the database. Remove it."
 
@@ -58,6 +61,9 @@ class LinkResolver:
         }:
             look_up(self.connection, self.spool, table, missing)
             found |= self.spool.find_ids(table, missing)
+        if nearly := {value: one for value in values - found.keys() if (one := _read_reference(table, value))}:
+            meant = self.find(table, set(nearly.values()))
+            found |= {value: meant[one] for value, one in nearly.items() if one in meant}
         return found
 
     def _resolve_batch(self, records: list[Spooled], author: str | None) -> None:
@@ -136,6 +142,14 @@ class LinkResolver:
             elif before := self.spool.add_edge((source, target, type_id), line, number):
                 reason = f"Duplicate of the relationship in line {before}. Remove one of the two."
                 self.rejections.add(line, "target_requirement_id", reason)
+
+
+def _read_reference(table: str, value: str) -> str | None:
+    """Return the reference ID that a text means, such as `ep-1` with a space; None if it is one, or means none."""
+    guess = guess_reference(value.strip()) if len(value) <= _MOST_CHARACTERS else None
+    reference = guess.reference if guess else value.strip()
+    kind = BY_PREFIX.get(reference.partition("-")[0])
+    return reference if kind and kind.table == table and reference != value else None
 
 
 def _list_links(values: FieldValues) -> Iterator[tuple[str, str]]:

@@ -163,8 +163,21 @@ def match_relationships(
 
 
 def check_criteria(connection: Connection, spool: Spool, rejections: Rejections) -> None:
-    """Reject an acceptance criterion that was moved while a requirement of its old user story refers to it."""
+    """Reject an acceptance criterion that was moved while a requirement of its old user story refers to it.
+
+    Reject also a requirement that got its user story from the file and kept its acceptance criterion, or the reverse.
+    """
     requirement, criterion = requirements.c, acceptance_criteria.c
+    for records in spool.list_records("requirement"):
+        lines = {record.values["id"]: record.line for record in records}
+        found = connection.execute(
+            select(requirement.id)
+            .join(acceptance_criteria, criterion.id == requirement.acceptance_criteria_id)
+            .where(requirement.id.in_(list(lines)), requirement.user_story_id != criterion.user_story_id)
+        )
+        for (requirement_id,) in found.all():
+            reason = "Its acceptance criterion in the database belongs to another user story. Add both to the record."
+            rejections.add(lines[requirement_id], "acceptance_criteria_id", reason)
     for records in spool.list_records("acceptance_criteria"):
         lines = {record.values["id"]: record.line for record in records}
         found = connection.execute(

@@ -8,6 +8,7 @@ a default are optional.
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union
 from uuid import UUID
 
@@ -45,7 +46,6 @@ _REASONS = {
     # of texts that a function of ours has checked before
     "too_short": "Must not be empty. Write a text, or leave the field out.",
     "too_long": "Has more than {max_length:,} characters. Shorten it.",
-    "literal_error": "Must be one of {expected}.",
     "value_error": "{error}",
     **dict.fromkeys(
         (
@@ -93,9 +93,18 @@ def explain(error: ErrorDetails) -> Problem:
         field = "kind"
     if error["type"] == "string_pattern_mismatch":
         return Problem(field, _explain_reference(kind, str(error["input"])))
+    if error["type"] == "literal_error" and field:
+        allowed = {_fold(one): one for one in RECORDS[kind].choices.get(field, ())}
+        near = [allowed[one] for one in get_close_matches(_fold(str(error["input"])), allowed, 1)]
+        meant = f" Did you mean {near[0]}?" if near else ""
+        return Problem(field, f"Must be one of {', '.join(allowed.values())}.{meant}")
     reason = _REASONS.get(error["type"], f"The value is not valid. {_FIELDS_OF_KIND}")
     tags = str(context.get("expected_tags")).replace("'", "")
     return Problem(field, reason.format(**context | {"kind": kind, "expected_tags": tags}))
+
+
+def _fold(text: str) -> str:
+    return " ".join(text[:_MOST_CHARACTERS].casefold().replace("_", " ").replace("-", " ").split())
 
 
 def shorten(text: str) -> str:

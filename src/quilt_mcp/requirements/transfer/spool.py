@@ -29,7 +29,7 @@ _PAGES = -50_000  # 50 MB of the spool are kept in memory
 _TABLES = f"""
     PRAGMA cache_size = {_PAGES};
     PRAGMA journal_mode = OFF;
-    CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT, line INTEGER, fields TEXT, place INTEGER);
+    CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT, line INTEGER, fields TEXT, place INTEGER, given TEXT);
     -- a unique value of a record of the file, or of a row of the database that a record refers to (without a line)
     CREATE TABLE keys (place TEXT, key TEXT, id TEXT, line INTEGER, number INTEGER, PRIMARY KEY (place, key))
         WITHOUT ROWID;
@@ -92,8 +92,9 @@ class Spool:
         given = dict(values)
         if kind != "member" and "id" not in values:
             values["id"] = new_id()
-        insertion = "INSERT INTO records (kind, line, fields, place) VALUES (?, ?, ?, ?)"
-        number = self.connection.execute(insertion, (kind, line, _dump(values), place)).lastrowid
+        insertion = "INSERT INTO records (kind, line, fields, place, given) VALUES (?, ?, ?, ?, ?)"
+        row = (kind, line, _dump(values), place, " ".join(given))
+        number = self.connection.execute(insertion, row).lastrowid
         if is_foreign:
             self.connection.execute("INSERT INTO foreign_numbers VALUES (?)", (number,))
         for column in list_unique(TABLES[kind]):
@@ -260,6 +261,12 @@ class Spool:
         while rows := self.connection.execute(statement, (kind, *after, BATCH)).fetchall():
             yield [Spooled(number, line, _load(fields)) for number, line, fields, _ in rows]
             after = rows[-1][3], rows[-1][0]
+
+    def list_given(self, numbers: Iterable[int]) -> dict[int, list[str]]:
+        """Return the fields that records have in the file, by the numbers of the records."""
+        statement = "SELECT number, given FROM records WHERE number IN (SELECT value FROM json_each(?))"
+        found = self.connection.execute(statement, (json.dumps(list(numbers)),))
+        return {number: given.split(" ") for number, given in found}
 
     def has_places(self, kind: str) -> bool:
         found = self.connection.execute("SELECT EXISTS (SELECT 1 FROM records WHERE kind = ? AND place > 0)", (kind,))

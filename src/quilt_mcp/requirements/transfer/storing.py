@@ -8,6 +8,7 @@ from sqlalchemy import Connection, String, bindparam, cast, delete, insert, upda
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, TABLES
 from quilt_mcp.requirements.tables import Values, metadata
+from quilt_mcp.requirements.transfer.merging import Merger
 from quilt_mcp.requirements.transfer.spool import Spool, Spooled, list_unique
 from quilt_mcp.requirements.transfer.updating import Updater
 from quilt_mcp.requirements.writing import create_entities, make_times, new_id, raise_counter
@@ -17,12 +18,16 @@ _MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 
 
 def write_records(
-    connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
+    connection: Connection,
+    spool: Spool,
+    updater: Updater | None,
+    report: Callable[[int], object],
+    merger: Merger | None = None,
 ) -> None:
     """Write the records, each kind after those that it refers to.
 
     An updater changes what the database has, and leaves the new records. Without one, only users, projects and types
-    can be there already, and are replaced.
+    can be there already, and are replaced. A merger keeps what the file has for the next import of its source.
     """
     done = 0
     # the file of a team without projects: its new users belong to the default project
@@ -34,9 +39,13 @@ def write_records(
             raise_counter(connection, entity, spool.find_last_number(entity.table))
         for records in spool.list_records(kind):
             new = records
+            if merger and entity:
+                merger.load(kind, records)
             if updater:
                 new = updater.update_members(records) if kind == "member" else updater.update(kind, records)
             _write_batch(connection, spool, kind, new, has_members=has_members)
+            if merger and entity:
+                merger.store(records)
             if updater:
                 updater.note_created(kind, new)
             done += len(records)

@@ -12,6 +12,7 @@ from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import LINKS, NAMES, RECORDS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
 from quilt_mcp.requirements.transfer.matching import read_rows
+from quilt_mcp.requirements.transfer.merging import Conflict, Merger
 from quilt_mcp.requirements.transfer.records import Rejections, show_time
 from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled
 from quilt_mcp.requirements.writing import update_entities, update_rows
@@ -127,6 +128,8 @@ class Deleter:
             for (row_id,) in referred.all():
                 self._reject(kind, names[row_id], column)
         self.connection.execute(delete(table).where(table.c.id.in_(list(names))))
+        kept = tables.imported_values
+        self.connection.execute(delete(kept).where(kept.c.entity_id.in_(list(names))))
         for name in names.values():
             self.changes.add(Change("deleted", 0, kind, name, []))
 
@@ -172,6 +175,7 @@ class Updater:
     spool: Spool
     rejections: Rejections
     changes: Changes
+    merger: Merger | None = None
 
     def update(self, kind: str, records: list[Spooled]) -> list[Spooled]:
         """Update the rows of records. Return the other records, which are new."""
@@ -235,6 +239,8 @@ class Updater:
         values = record.values
         compared = set(RECORDS[values["kind"]].fields) - {"id", "updated_at"}
         changed = {name: values.get(name) for name in compared if values.get(name) != row[name]}
+        if self.merger and values["kind"] in model.BY_NAME and not self.merger.has_time(record):
+            self._merge(self.merger, record, row, changed)
         if "updated_at" not in row:
             return changed
         given = values["updated_at"]
@@ -245,6 +251,14 @@ class Updater:
         elif changed:
             changed["updated_at"] = max(datetime.now(UTC), row["updated_at"])
         return changed
+
+    def _merge(self, merger: Merger, record: Spooled, row: Values, changed: Values) -> None:
+        """Leave out what only the database changed since the last import. Reject what both changed."""
+        for name in merger.merge(record, row, changed):
+            both = self._show(name, row[name]), self._show(name, changed[name])
+            kind, reference = record.values["kind"], str(row["reference_id"])
+            reason = merger.note(Conflict(record.line, kind, reference, name, *both))
+            self.rejections.add(record.line, name, reason)
 
     def _note(self, record: Spooled, row: Values, values: Values) -> None:
         kind = record.values["kind"]

@@ -22,7 +22,7 @@ _MOST_RATIO = 1000
 
 
 @contextmanager
-def open_reqif(file: BinaryIO, skipped: Counter[str]) -> Iterator[tuple[BinaryIO, float]]:
+def open_reqif(file: BinaryIO, skipped: Counter[str], most_bytes: int = MOST_BYTES) -> Iterator[tuple[BinaryIO, float]]:
     """Yield the ReqIF file of an archive, or the file itself if it is no archive. The file can be read several times.
 
     Yield also how much of the archive a byte of its file is.
@@ -42,8 +42,8 @@ def open_reqif(file: BinaryIO, skipped: Counter[str]) -> Iterator[tuple[BinaryIO
             with archive.open(member) as packed:
                 while chunk := packed.read(_CHUNK):
                     done += len(chunk)
-                    if done > MOST_BYTES:
-                        raise UnreadableXML(1, f"The ReqIF file has more than {MOST_BYTES:,} bytes. Split it.")
+                    if done > most_bytes:
+                        raise UnreadableXML(1, f"The ReqIF file has more than {most_bytes:,} bytes. Split it.")
                     unpacked.write(chunk)
             unpacked.seek(0)
             yield unpacked, file.seek(0, SEEK_END) / max(done, 1)

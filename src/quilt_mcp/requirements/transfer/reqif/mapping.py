@@ -16,6 +16,8 @@ from quilt_mcp.requirements.transfer.sources import Chosen
 MOST_EXAMPLES = 3
 _MOST_TYPES = 1000
 """The maximum number of types whose mapping is kept. A file can have one for each object."""
+_MOST_ATTRIBUTES = 10_000
+"""The maximum number of attributes of a type among which a text is found."""
 
 
 @dataclass
@@ -65,8 +67,9 @@ class Mapper:
         amounts = self._amounts.setdefault(type_name, Counter())
         attributes = self._attributes.setdefault(type_name, {})
         for name, value in values:
-            attributes.setdefault(name.casefold(), name)
-            if name.casefold() in texts:
+            if len(attributes) < _MOST_ATTRIBUTES:
+                attributes.setdefault(name.casefold(), name)
+            if name.casefold() in texts and name.casefold() in attributes:
                 amounts[name.casefold()] += len(value)
 
     def choose(self, kept: Chosen) -> bool:

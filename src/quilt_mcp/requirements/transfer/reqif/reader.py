@@ -64,7 +64,10 @@ class ReqifReader:
         may_be_cut: no, because a file that is cut off is not valid.
         source: what tells the files of one repository or tool from others.
         mapping: the attributes that have the fields of records, where their names do not say so.
+        encoding: none, because XML has its own.
     """
+
+    encoding = None
 
     may_be_cut = False
 
