@@ -23,6 +23,8 @@ code, of the description of the reading tool, and of the discovery of the Quilt 
 QUILT = {row["category"] for row in (*quilt.RESOURCES, *workflows.RESOURCES)}
 """The categories of the Quilt part: the Quilt domain and workflows. Requirements, config and info are counted apart."""
 READ_TOOL, OTHER_TOOL, ANALYSIS_TOOL, ANALYSIS_TOOLS = 800, 1050, 1800, 6600
+STEP_OF_LIST = 150
+"""The schema of a step in a list of steps."""
 """The most bytes of one tool in the answer to `tools/list`, and of the five analysis tools. The reading tool is counted
 without its description, which has the URI of each resource."""
 RESOURCE, REQUIREMENTS = 300, 390
@@ -92,6 +94,7 @@ def count_list(sizes: Iterable[int]) -> int:
 def test_each_tool_stays_within_its_budget(counted: Counted) -> None:
     budgets = {name: ANALYSIS_TOOL if name in counted.analysis else OTHER_TOOL for name in counted.tools}
     budgets[TOOL_NAME] = READ_TOOL + counted.description
+    budgets["workflow_create"] += STEP_OF_LIST
     assert {name: size for name, size in counted.tools.items() if size > budgets[name]} == {}
     assert sum(counted.tools[name] for name in counted.analysis) <= ANALYSIS_TOOLS
 

@@ -125,7 +125,7 @@ def test_the_gate_is_red_for_a_break_until_the_changelog_names_it(name: str, tmp
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_the_gate_is_green_for_a_change_that_breaks_nobody(name: str, tmp_path: Path) -> None:
+def test_the_gate_is_green_for_a_change_that_breaks_no_client(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "clone"
     change(folder, HARMLESS[name])
     found = run(folder, *COMPARE)

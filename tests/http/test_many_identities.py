@@ -120,7 +120,7 @@ async def disturb(server: HTTPServerProcess, end: float, seen: Seen) -> None:
         await asyncio.sleep(2)
 
 
-async def test_nobody_gets_foreign_data_and_the_memory_stays_flat(tmp_path: Path) -> None:
+async def test_no_caller_gets_foreign_data_and_the_memory_stays_flat(tmp_path: Path) -> None:
     names = list(map(str, range(PEOPLE)))
     tokens = {f"token-{name}": {"client_id": name, "scopes": []} for name in names}
     seen = Seen()

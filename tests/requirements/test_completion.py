@@ -90,6 +90,7 @@ async def test_a_completion_says_whether_there_are_more_values(number: int, sett
 
 NAMES = ["%", "%_\\", "100% done", "100_done", "Sé\U0001f680x", "S\xe9 two", "a\\b", "a_b", "a%b", "axb,", " a"]
 UNUSUAL = ["%", "_", "100%", "100_", "a_", "a%", "a\\", "\\", "Sé", "Sé\U0001f680", "S", "s", "'", '"', "\U0010ffff"]
+WITHOUT = ["stories_without_criteria", "stories_without_requirements"]
 NEVER = ["\x00", "EP\x00", "EP-\n", "\x7f", "\ud800", "EP-\udfff", "EP-" + "0" * 10_000, "x" * 10_000, "%" * 10_000]
 
 
@@ -103,7 +104,7 @@ async def test_an_unusual_prefix_completes_what_starts_with_it(settings_with_sam
     for prefix in (*UNUSUAL, *NEVER):
         cases += [
             ("coverage", "project", prefix, [name for name in names if name.startswith(prefix)]),
-            ("coverage", "category", prefix, ["stories_without_criteria"] * (prefix == "s")),
+            ("coverage", "category", prefix, WITHOUT if prefix == "s" else []),
             *((path, name, prefix, []) for path, name in (("coverage", "epic"), ("epics/{id}", "id"))),
             ("search/{query}", "query", prefix, []),
             # a filter of a list separates values with commas, and removes spaces

@@ -47,7 +47,7 @@ async def test_prefixes_are_completed_under_a_collation_of_a_language(
         postgres.sql(SCRIPT.read_text(), database=name)
         postgres.sql(write_epics(99), database=name)
         async with connect(Settings(database_url=SecretStr(postgres.url(name)))) as client:
-            for template in ("requirements://epics/{id}", "requirements://epics/{id}/hierarchy{?cursor,limit}"):
+            for template in ("requirements://epics/{id}", "requirements://epics/{id}/hierarchy{?view,cursor,limit}"):
                 reference = ResourceTemplateReference(type="ref/resource", uri=template)
                 found = (await client.complete(reference, {"name": "id", "value": "EP-3"})).values
                 assert len(found) == 99

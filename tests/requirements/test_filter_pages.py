@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import answers, model
 from quilt_mcp.requirements.answers import Entities
-from quilt_mcp.requirements.parameters import FilterTexts, list_parameters, list_sort_keys, parse_filters
+from quilt_mcp.requirements.parameters import SINCE, FilterTexts, list_parameters, list_sort_keys, parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
 from tests.requirements import generated
@@ -124,7 +124,8 @@ class Oracle:
         """The IDs that the walk must find, in their order."""
         texts = self._query.texts
         rows = [row for row in self._rows[self._kind.table] if self._is_visible(row) and self._matches(row)]
-        order = texts.get("sort") or ("updated_at" if "updated_since" in texts else "")
+        since = [f"{name}_at" for name in ("updated", "created") if f"{name}_since" in texts]
+        order = texts.get("sort") or next(iter(since), "")
         key, is_descending = order.removeprefix("-"), order.startswith("-")
         last = [row for row in rows if key and row[key] is None]
         rows = [row for row in rows if not key or row[key] is not None]
@@ -163,6 +164,7 @@ class Oracle:
             "type": lambda text: row["type_id"] == self._find("requirement_types", text, "name"),
             "project": lambda text: row["project_id"] == self._find("projects", text, "name"),
             "updated_since": lambda text: row["updated_at"] is not None and row["updated_at"] >= write_since(text),
+            "created_since": lambda text: row["created_at"] is not None and row["created_at"] >= write_since(text),
         }
         return all(
             any(wanted[name](text) for text in value.split(",")) for name, value in texts.items() if name in wanted
@@ -190,6 +192,9 @@ class Oracle:
         return user in members | assigned
 
 
+MOMENTS = ["2020-05-01", "2020-05-01T00:00:00.000001Z", "2021-01-01T12:00", "1999-12-31", "2030-01-01"]
+
+
 def write_since(text: str) -> str:
     """Return a time as the generated rows have it."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
@@ -215,11 +220,7 @@ def draw_query(data: st.DataObject, rows: Rows, form: Form) -> Query:
         "assignee": lambda: some([*named("users", "username"), "me", "none"]),
         "type": lambda: some(named("requirement_types", "name")),
         "project": lambda: some(named("projects", "name")),
-        "updated_since": lambda: data.draw(
-            st.sampled_from(
-                ["2020-05-01", "2020-05-01T00:00:00.000001Z", "2021-01-01T12:00", "1999-12-31", "2030-01-01"]
-            )
-        ),
+        **dict.fromkeys(SINCE, lambda: data.draw(st.sampled_from(MOMENTS))),
         "sort": lambda: data.draw(st.sampled_from(["", "-"])) + data.draw(st.sampled_from(list_sort_keys([kind]))),
     }
     parent = None

@@ -10,7 +10,7 @@ from tests.requirements.conftest import opened
 from tests.requirements.searching import write_epics
 from tests.support.settings import Settings
 
-ALLOWED = " and ".join((*SEARCH_FILTERS, "cursor", "limit"))
+ALLOWED = " and ".join((*SEARCH_FILTERS, "view", "cursor", "limit"))
 
 TEXTS = [
     "session timeout",
@@ -71,7 +71,7 @@ async def test_other_variables_than_free_text_stay_refused(settings_with_tables:
             assert ("valid_uris" in body) is (error == "InvalidURI")
 
 
-OF_SEARCHES = (*SEARCH_FILTERS, "cursor", "limit")
+OF_SEARCHES = (*SEARCH_FILTERS, "view", "cursor", "limit")
 
 
 ALLOWED_ONES = [

@@ -162,7 +162,7 @@ async def test_if_no_table_of_entities_can_be_read_the_list_fails(
 
 async def test_listing_does_not_create_a_database(tmp_path: Path) -> None:
     async with connect(Settings(data_dir=tmp_path / "nothing")) as client:
-        assert len(await list_uris(client)) == 8  # the collections
+        assert len(await list_uris(client)) == 10  # the collections, the summary and the relationships
         assert not (tmp_path / "nothing").exists()
         assert (await read(client, "epics"))["count"] == 0
 

@@ -155,15 +155,14 @@ JSONObject = Annotated[AnyObject | SkipJsonSchema[None], Field(description="Up t
 
 
 class NewStep(TypedDict):
-    """A step to add."""
-
+    # without texts and limits: each conversation contains its schema, workflow_add_step has them, and they are checked
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads it
 
-    step_id: NewStepId
-    description: Task
-    step_type: NotRequired[StepType]
-    dependencies: NotRequired[Dependencies]
-    metadata: NotRequired[JSONObject]
+    step_id: str
+    description: str
+    step_type: NotRequired[str | SkipJsonSchema[None]]
+    dependencies: NotRequired[list[str] | SkipJsonSchema[None]]
+    metadata: NotRequired[AnyObject | SkipJsonSchema[None]]
 
 
 NewSteps = Annotated[list[NewStep], Field(max_length=STEPS)] | SkipJsonSchema[None]
@@ -446,7 +445,7 @@ def workflow_create(
     name: Name,
     description: Purpose = "",
     metadata: JSONObject = None,
-    steps: Annotated[NewSteps, Field(description="Its first steps, in their order.")] = None,
+    steps: Annotated[NewSteps, Field(description="Its steps, as in workflow_add_step.")] = None,
 ) -> WorkflowReport:
     """Create a workflow, a list of steps that is stored across conversations. Returns its status."""
     new = model.create_workflow(workflow_id, name, description or "", metadata, now := _now())
