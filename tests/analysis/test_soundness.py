@@ -124,7 +124,10 @@ def check_reason(answer: Answer) -> None:
     """Check that an undecided answer, and one without a test, says why."""
     assert answer["status"] in DECIDED | OPEN | {"error"}
     is_complete = answer["status"] in DECIDED and all(one["test"] for one in answer.get("counterexamples", []))
-    assert ("message" in answer) is not is_complete
+    assert ("message" in answer) is not is_complete or "first call" in answer["message"]
+    if answer["status"] in OPEN:
+        assert answer["undecided"]
+        assert answer["status"] == "timeout" or answer["coverage"]["concrete_runs"] + answer["coverage"]["paths"] > 0
     if answer["status"] == "error":
         assert answer["error_type"].isidentifier()
         assert answer["message"].count(".") >= 2 or "Choose" in answer["message"]  # what is wrong, and what to change

@@ -186,7 +186,7 @@ class BranchReport:
         }
         if not complete:
             answer["message"] = explain_undecided([explored], task.path_limit)
-        answer["undecided"] = task.list_undecided([explored])
+            answer["undecided"] = task.list_undecided([explored])
         return answer
 
     def _describe_branch(self, number: int, *, complete: bool) -> "Branch":

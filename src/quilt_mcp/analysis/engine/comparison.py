@@ -29,7 +29,6 @@ from quilt_mcp.analysis.engine.exploration import (
     read_attributes,
 )
 from quilt_mcp.analysis.engine.source_text import (
-    NO_TEST,
     DifferenceKind,
     make_counterexample,
     write_difference,
@@ -44,7 +43,7 @@ from quilt_mcp.analysis.engine.subjects import (
     parse_contract,
     walk_parts,
 )
-from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.engine.task import Task, add_notes, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
 
@@ -376,8 +375,7 @@ def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: li
     if last.arguments and last.judgement:
         answer["distinguishing_input"] = example = _describe_difference(task, subjects, last.arguments, last.judgement)
         answer["confirmed_by_replay"] = True
-        if example["test"] is None:
-            answer["message"] = NO_TEST
+        add_notes(answer, [example], explorations)
     elif status != "equivalent":
         answer["message"] = explain_undecided(explorations, task.path_limit)
         answer["undecided"] = task.list_undecided(explorations)

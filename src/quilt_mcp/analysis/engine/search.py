@@ -32,7 +32,6 @@ from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
 from quilt_mcp.analysis.engine.exploration import Budget, CodeFacts, End, Exploration, NoArguments, Program, Watch
 from quilt_mcp.analysis.engine.source_text import Names, evaluate, write_exactly
-from quilt_mcp.analysis.engine.states import State, find_change
 from quilt_mcp.analysis.messages import ANSWER_TEXT
 
 
@@ -66,10 +65,12 @@ class Explorer:
 
     def __init__(self, program: Program, signature: Signature, budget: Budget, watch: Watch, facts: CodeFacts) -> None:
         self._budget, self._facts, self._watch = budget, facts, watch
-        self._found = Exploration()
+        self._found = Exploration(sets=facts.sets, varies=facts.varies is not None)
+        if facts.varies:
+            self._found.causes.found[facts.varies] = None
         self._started = time.perf_counter()
         self._candidates = Candidates(signature, facts.literals, facts.seed)
-        self._before = before = watch.state()  # of the module, which runs can change
+        before = watch.state()  # of the module, which runs can change
         chance = Random(facts.seed)  # noqa: S311 - it protects nothing
         self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
         self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
@@ -87,20 +88,13 @@ class Explorer:
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._obstacle:
             found.complete, found.obstacle = found.end is End.ALL_PATHS, self._obstacle
             found.end = End.UNDECIDED
-        if found.end is End.UNSTABLE:
-            self._note_change()
+        if found.varies and found.end is not End.STOPPED:
+            found.end = End.UNSTABLE
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
-
-    def _note_change(self) -> None:
-        """Note why the end is End.UNSTABLE: what the runs have changed, or that they differ although it is the same."""
-        before, after = self._before, self._watch.state()
-        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-        name, reason = known or ("", "Two runs with the same arguments have different results.")
-        self._found.causes.add(reason, operation=name)
 
     def _refute(self, change: Callable[[BoundArguments], Iterator[BoundArguments]], reason: str) -> End:
         """Try to refute a claim with changed arguments, which the paths and the other runs do not have."""
@@ -119,7 +113,7 @@ class Explorer:
 
     def _try_members(self) -> End | None:
         """Try all arguments, if they are few. Then no path is left. Return None if they are many."""
-        if self._obstacle:
+        if self._obstacle or self._found.varies:
             return None
         members = self._candidates.list_all(_MOST_MEMBERS)
         if members is None:
@@ -170,6 +164,7 @@ class Explorer:
         self._concrete.corpus.extend(self._symbolic.take_arguments())
         self._watch.on_progress(self._found)
         if end is End.STOPPED and self._found.arguments and self._found.judgement:
+            self._symbolic.end = End.UNDECIDED  # unless it is confirmed
             return self._concrete.confirm(self._found.arguments, self._found.judgement)
         if end is End.ALL_PATHS:
             return self._challenge_claim()
@@ -229,6 +224,7 @@ def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record
     found: dict[str, Any] = {"end": explored.end.name, "paths": explored.paths, "decided": explored.decided}
     if explored.end is End.ALL_PATHS:
         found["kinds"] = sorted({write_kind(one) for one in explored.kinds})
+    found |= {name: True for name in ("varies", "sets") if getattr(explored, name)}
     if explored.end is End.STOPPED and explored.arguments:
         texts = {name: write_exactly(one, names) for name, one in explored.arguments.arguments.items()}
         pieces = {
@@ -280,6 +276,7 @@ class Replay:
             values = {name: evaluate("".join(parts), self._names) for name, parts in recorded["arguments"].items()}
         except Exception:  # noqa: BLE001 - the constructors are analysed code
             return Exploration(End.DIFFERS)
+        search.found.varies = recorded.get("varies", False)
         end = search.try_all([BoundArguments(signature, values)], deadline)
         return search.found if end is End.STOPPED else Exploration(End.DIFFERS)
 

@@ -27,7 +27,6 @@ from quilt_mcp.analysis.engine.exploration import (
     Undecided,
 )
 from quilt_mcp.analysis.engine.source_text import (
-    NO_TEST,
     make_counterexample,
     write_exception,
     write_source,
@@ -48,7 +47,7 @@ from quilt_mcp.analysis.engine.subjects import (
     parse_contract,
     walk_parts,
 )
-from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.engine.task import Task, add_notes, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.rules import Interrupted
 from quilt_mcp.analysis.messages import Counterexample, Request
 
@@ -250,8 +249,7 @@ def _make_answer(
     }
     if counterexamples:
         answer["confirmed_by_replay"] = True  # an exploration stops only on a concrete run
-        if any(one["test"] is None for one in counterexamples):
-            answer["message"] = NO_TEST
+        add_notes(answer, counterexamples, explorations)
     if answer["status"] == "error":
         answer["error_type"] = "PreconditionNeverMet"
         answer["message"] = "No arguments satisfy the preconditions, so nothing was checked. Weaken them."
@@ -309,8 +307,7 @@ def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> 
         assert isinstance(outcome, Raised)  # noqa: S101 - for the type checker
         example = _describe_exception(task, subject, explored.arguments, outcome.error)
         answer |= {"triggering_inputs": [example], "paths_to_exception": 1, "confirmed_by_replay": True}
-        if example["test"] is None:
-            answer["message"] = NO_TEST
+        add_notes(answer, [example], [explored])
     elif answer["status"] != "unreachable":
         answer["message"] = explain_undecided([explored], task.path_limit)
         answer["undecided"] = task.list_undecided([explored])

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from quilt_mcp.analysis.engine.exploration import (
     MOST_CAUSES,
@@ -20,15 +21,29 @@ from quilt_mcp.analysis.engine.exploration import (
     Watch,
     map_lines,
 )
+from quilt_mcp.analysis.engine.restoring import keep_state
 from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Explorer, Record, Replay, record
-from quilt_mcp.analysis.engine.source_text import Code
-from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, has_loops
+from quilt_mcp.analysis.engine.source_text import NO_TEST, Code
+from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, has_loops, has_sets
 from quilt_mcp.analysis.engine.states import find_state, take_state
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Coverage
+from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Counterexample, Coverage
 
+if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
+    from quilt_mcp.analysis.results import ComparisonResult, ExceptionPathResult, SymbolicCheckResult
+
+FIRST_CALL = (
+    "The result differs between calls. This is the result of a first call in a fresh module, in several processes and"
+    " with several random numbers."
+)
+_END_REASONS = {
+    End.TIME: "The time limit was reached before all paths were explored.",
+    End.PATHS: "The limit of paths was reached before all were explored.",
+    End.DIFFERS: "Another process had a different result.",
+}
+_NOT_DECIDED = "The analyser did not decide all paths."
 # The share of the timeout that the search can take. The rest is for loading the code and for the answer.
 _SEARCH_SHARE = 0.75
 
@@ -57,20 +72,19 @@ class Task:
         enough: Callable[[], bool] = lambda: False,
         with_bools: bool = True,
     ) -> Exploration:
-        """Explore within a share of the remaining time, and report partial answers. Unstable code is not explored."""
+        """Explore within a share of the remaining time, and report partial answers."""
         self.report(answer(Exploration()))
         tree = include_clauses(self.loaded.whole_tree)
-        if unstable := self._leave_open(tree):
-            return unstable
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
-        state = partial(take_state, *self.loaded.modules)
-        watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
-        obstacle = find_reason(tree) or find_state(subject.signature, self.loaded)
+        state, restore = partial(take_state, *self.loaded.modules), keep_state(self.loaded.modules)
+        watch = Watch(state, restore, on_judgement, lambda found: self.report(answer(found)), enough)
         facts = CodeFacts(
             literals=find_literals(tree),
             loops=has_loops(tree),
-            obstacle=obstacle,
+            obstacle=find_reason(tree) or find_state(subject.signature, self.loaded),
             seed=self.seed,
+            varies=self._find_variation(tree),
+            sets=has_sets(tree),
             with_bools=with_bools,
         )
         if self.replay:
@@ -82,23 +96,21 @@ class Task:
                 "UnsupportedSignature",
                 f"The analyser cannot create arguments for `{subject.name}`. Annotate each parameter with a type.",
             ) from error
+        if explored.varies:
+            restore(0)  # for the next exploration
         self.records.append(record(explored, self.loaded.names))
         return explored
 
-    def _leave_open(self, tree: ast.Module) -> Exploration | None:
-        """Return the exploration of code that differs between calls or processes; None for other code."""
-        unstable = Exploration(End.UNSTABLE)
+    def _find_variation(self, tree: ast.Module) -> tuple[int | None, str, str] | None:
+        """Return the cause why results differ between calls or processes, as far as the syntax shows it, or None."""
         if self.loaded.draws:
-            unstable.causes.add("The code draws random numbers when it is loaded.", None, "random")
-        elif changing := find_changing_name(tree):
-            own = find_changing_name(include_clauses(self.loaded.tree)) == changing  # no line of another file
-            lines = {other: one for one, other in map_lines(self.loaded.source, self.loaded.tree).items()}
-            line = lines.get(changing[1]) if own else None
-            unstable.causes.add("The result differs between calls or processes.", line, changing[0])
-        else:
+            return None, "random", "The code draws random numbers when it is loaded."
+        changing = find_changing_name(tree)
+        if changing is None:
             return None
-        self.records.append(record(unstable))
-        return unstable
+        own = find_changing_name(include_clauses(self.loaded.tree)) == changing  # no line of another file
+        lines = {other: one for one, other in map_lines(self.loaded.source, self.loaded.tree).items()}
+        return lines.get(changing[1]) if own else None, changing[0], "The result differs between calls or processes."
 
     @property
     def code(self) -> Code:
@@ -112,8 +124,9 @@ class Task:
             together.found |= explored.causes.found
             if explored.obstacle:
                 together.add(f"{explored.obstacle[0].upper()}{explored.obstacle[1:]}.")
-        lines = map_lines(self.loaded.source, self.loaded.tree) if together.found else {}
-        return together.to_json(lines)[:MOST_CAUSES]
+        if not together.found:
+            together.add(next((_END_REASONS[one.end] for one in explorations if one.end in _END_REASONS), _NOT_DECIDED))
+        return together.to_json(map_lines(self.loaded.source, self.loaded.tree))[:MOST_CAUSES]
 
     def report(self, answer: Answer) -> None:
         """Send a partial answer. It becomes the answer if the analysis reaches its timeout."""
@@ -122,6 +135,17 @@ class Task:
     def elapsed(self) -> float:
         """Return the seconds since the start of the analysis, rounded to milliseconds."""
         return round(time.perf_counter() - self.started, 3)
+
+
+def add_notes(
+    answer: "SymbolicCheckResult | ExceptionPathResult | ComparisonResult",
+    found: Sequence[Counterexample],
+    explorations: Sequence[Exploration],
+) -> None:
+    """Add to an answer what a reader has to know about its examples."""
+    notes = [FIRST_CALL] if any(one.varies for one in explorations) else []
+    if notes := [*notes, *([NO_TEST] if any(one["test"] is None for one in found) else [])]:
+        answer["message"] = " ".join(notes)
 
 
 def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> str:
@@ -133,8 +157,9 @@ def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> s
     return {
         End.TIME: "The analysis reached its time limit. Raise timeout_seconds, or bound loops and lengths.",
         End.PATHS: f"The analysis reached the limit of {path_limit} paths. Bound loops and lengths.",
-        End.UNSTABLE: "The code depends on or changes something that outlives a call (the time, an object identity, "
-        "random numbers, module data). Pass it in as an argument instead.",
+        End.UNSTABLE: "Nothing is claimed about all calls: a call depends on or changes something that outlives it (the"
+        " time, an object identity, random numbers, module data). First calls in a fresh module were tried. Pass it in"
+        " as an argument instead.",
         End.DIFFERS: "Another process, with another hash seed and time zone, had a different result. Sort sets of text"
         " before you use their order, and give times a zone.",
         End.UNDECIDED: "The analyser cannot decide some paths: `undecided` says why."
