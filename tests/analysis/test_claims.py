@@ -234,7 +234,7 @@ def test_contract_is_a_part_of_the_code(code: str, status: str) -> None:
     assert check(code, seconds=5 if status == "unknown" else 60)["status"] in wanted
 
 
-def test_finding_that_can_depend_on_the_order_of_a_set_is_no_claim_but_a_finding() -> None:
+def test_finding_that_can_depend_on_the_order_of_a_set_is_left_to_other_processes() -> None:
     code = "def f(x: int) -> str:\n    'post: _ == \"?\"'\n    return list({'a', 'b'})[0]"
     assert check(code)["status"] == "counterexample"
     small = "def f(s: set[str]) -> str:\n    'post: True'\n    return list(s)[0]"

@@ -182,7 +182,7 @@ class BranchReport:
             "analysis_mode": "symbolic",
             "paths_explored": explored.paths,
             "time_seconds": task.elapsed(),
-            "coverage": describe_coverage([explored]),
+            "coverage": describe_coverage([explored], task),
         }
         if not complete:
             answer["message"] = explain_undecided([explored], task.path_limit)

@@ -191,6 +191,7 @@ _STATUS: dict[End, Literal["different", "equivalent", "timeout"]] = {
     End.TIME: "timeout",
 }
 _MOST_DEFAULTS = 3
+_MOST_EXAMPLES = 3
 
 
 def compare_functions(request: Request, task: Task) -> "ComparisonResult":
@@ -234,6 +235,7 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
             judge,
             lambda found: _make_answer(task, subjects, [*explorations, found]),
             share=1 / (len(signatures) - number),
+            surveys=True,
             with_bools=False,  # of `x` and `abs(x)` only one is then a bool
         )
         explorations.append(explored)
@@ -370,11 +372,16 @@ def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: li
         "paths_compared": sum(one.paths for one in explorations),
         "confidence": "proven" if status in {"equivalent", "different"} else "partial",
         "time_seconds": task.elapsed(),
-        "coverage": describe_coverage(explorations),
+        "coverage": describe_coverage(explorations, task, *subjects),
     }
     if last.arguments and last.judgement:
         answer["distinguishing_input"] = example = _describe_difference(task, subjects, last.arguments, last.judgement)
         answer["confirmed_by_replay"] = True
+        if last.survey:
+            answer["arguments_tried"] = last.survey.tried
+            answer["arguments_with_difference"] = last.survey.stopping
+            others = [*last.survey.examples.values()][1:_MOST_EXAMPLES]
+            answer["further_examples"] = [_describe_difference(task, subjects, *one) for one in others]
         add_notes(answer, [example], explorations)
     elif status != "equivalent":
         answer["message"] = explain_undecided(explorations, task.path_limit)

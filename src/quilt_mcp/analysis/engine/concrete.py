@@ -25,6 +25,8 @@ from quilt_mcp.analysis.engine.exploration import (
     Exploration,
     Judgement,
     Program,
+    Raised,
+    Survey,
     Undecided,
     Watch,
     collect,
@@ -222,6 +224,7 @@ class ConcreteSearch:
         lines: set[int] = set()
         try:
             judgement = self._judge(arguments, deadline, longest, lines)
+            self.found.lines |= lines
         except (Undecided, Interrupted, RecursionError):
             self._note_change()
             return None
@@ -286,6 +289,23 @@ class ConcreteSearch:
             self.found.causes.add(_DIFFERS)
         self.found.varies = True
         self.found.arguments = self.found.judgement = None
+
+    def survey(self, arguments: Iterable[BoundArguments], deadline: float) -> Survey:
+        """Judge these arguments, and keep an example of each kind of judgement that the search is for."""
+        survey = Survey()
+        for one in arguments:
+            if time.perf_counter() > deadline:
+                break
+            try:
+                judgement = self._judge(one, deadline)
+            except (Undecided, Interrupted, RecursionError):
+                continue
+            survey.tried += not judgement.outside
+            survey.stopping += judgement.stop
+            kinds = [type(each.error if isinstance(each, Raised) else each.value) for each in judgement.outcomes]
+            if judgement.stop:
+                survey.examples.setdefault((judgement.kind, *kinds), (one, judgement))
+        return survey
 
     def _move_addresses(self) -> None:
         """Take memory of each size, so that the objects of the next run have other addresses: a text can show them."""

@@ -51,7 +51,7 @@ from quilt_mcp.analysis.engine.models import correct_models
 from quilt_mcp.analysis.engine.states import note_change
 from quilt_mcp.analysis.engine.subjects import satisfy_invariants
 from quilt_mcp.analysis.gate.rules import Interrupted
-from quilt_mcp.analysis.messages import FOLDER, MODULE_NAME
+from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME
 
 # The maximum share of the time limit for one path, and the minimum for a path, in seconds
 _PATH_SHARE = 0.1
@@ -84,11 +84,14 @@ class _Steps(TracingModule):  # type: ignore[no-untyped-call] # CrossHair has no
 
     def __init__(self) -> None:
         self.found: set[Step] = set()
+        self.lines: set[int | None] = set()
 
     def trace_op(self, frame: FrameType, *_: object) -> None:
         code = frame.f_code
         if code.co_filename.startswith(FOLDER):
             self.found.add((id(code), frame.f_lasti))
+            if code.co_filename == FILE_NAME:
+                self.lines.add(frame.f_lineno)
 
 
 class _Symbolic:
@@ -238,6 +241,7 @@ class SymbolicSearch:
         self.kinds.add(judgement.kind)
         if is_valid and len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
+        self.found.lines |= {line for line in symbolic.steps.lines if line}
         if judgement.kind != expected.kind:
             is_shared = self._run(concrete, realized).kind == expected.kind
             self.found.causes.add(f"{SHARED.capitalize()}." if is_shared else _OTHER_RESULT)
@@ -289,7 +293,7 @@ class SymbolicSearch:
 
 def _list_caches() -> list[Any]:
     """Return the functions of the code that keep their results."""
-    kept: list[Any] = [one for one in gc.get_objects() if type(one) is _CACHED]
+    kept = [one for one in gc.get_objects() if type(one) is _CACHED]
     return [one for one in kept if getattr(one.__wrapped__, "__module__", None) == MODULE_NAME]
 
 

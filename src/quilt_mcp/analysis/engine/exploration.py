@@ -230,7 +230,17 @@ class CodeFacts:
     # the cause why results differ between calls or processes, if the syntax shows one
     varies: tuple[int | None, str, str] | None = None
     sets: bool = False  # whether the code has sets
+    surveys: bool = False  # whether further arguments are tried after something was found
     with_bools: bool = True  # whether a claim about `int` includes `bool`
+
+
+@dataclass(slots=True)
+class Survey:
+    """What further arguments show after the search has found what it was for."""
+
+    tried: int = 0  # number of arguments that meet the preconditions
+    stopping: int = 0  # number of those with a judgement that the search is for
+    examples: dict[Hashable, tuple[BoundArguments, Judgement]] = field(default_factory=dict)  # one of each kind
 
 
 @dataclass(slots=True)
@@ -243,6 +253,8 @@ class Exploration:
     outside: int = 0  # number of paths with arguments that violate the preconditions
     undecided: int = 0  # number of paths that CrossHair gave up, or on which it disagreed with Python
     runs: int = 0  # number of runs in plain Python with boundary values and random values
+    lines: set[int] = field(default_factory=set)  # of the canonical source, that runs have executed
+    longest: int | None = None  # the length up to which all paths were decided, of arguments and what is in them
     members: bool = False  # whether the runs were with all arguments of the types
     sets: bool = False  # whether the code has sets, of which the order differs between processes
     varies: bool = False  # whether the result of a call can depend on the time, random numbers or earlier calls
@@ -252,6 +264,7 @@ class Exploration:
     kinds: frozenset[Hashable] = frozenset()  # for End.ALL_PATHS, the kinds of the judgements
     arguments: BoundArguments | None = None  # for End.STOPPED, the concrete arguments
     judgement: Judgement | None = None  # for End.STOPPED, the judgement of the concrete run
+    survey: Survey | None = None  # for End.STOPPED, if it was asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ def _keep(value: Any, own: set[str]) -> Iterator[Callable[[], object]]:
     if isinstance(value, list | bytearray):
         yield functools.partial(value.__setitem__, slice(None), value[:])
     elif isinstance(value, dict | set):
-        yield functools.partial(_refill, value, value.update, copy.copy(value))
+        yield functools.partial(_refill, value.clear, value.update, copy.copy(value))
     elif isinstance(value, deque):
-        yield functools.partial(_refill, value, value.extend, [*value])
+        yield functools.partial(_refill, value.clear, value.extend, [*value])
     elif isinstance(value, _CACHED):
         yield value.cache_clear
     if isinstance(value, FunctionType):
@@ -48,11 +48,11 @@ def _keep(value: Any, own: set[str]) -> Iterator[Callable[[], object]]:
     elif isinstance(value, type) and value.__module__ in own:
         yield functools.partial(_reset_class, value, dict(vars(value)))
     elif isinstance(value, ModuleType) or (type(value).__module__ in own and hasattr(value, "__dict__")):
-        yield functools.partial(_refill, vars(value), vars(value).update, dict(vars(value)))
+        yield functools.partial(_refill, vars(value).clear, vars(value).update, dict(vars(value)))
 
 
-def _refill(value: Any, fill: Callable[[Any], object], content: object) -> None:
-    value.clear()
+def _refill(clear: Callable[[], None], fill: Callable[[Any], object], content: object) -> None:
+    clear()
     fill(content)
 
 

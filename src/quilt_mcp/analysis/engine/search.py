@@ -24,7 +24,9 @@ from quilt_mcp.analysis.engine.candidates import (
     Candidates,
     give_bools,
     has_only_plain_values,
+    has_sized_values,
     is_harmless,
+    limit_length,
     rank_size,
     share,
 )
@@ -55,6 +57,8 @@ _LAST = 0.2  # the share of the time for concrete values after the symbolic path
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
 _CHANGED_RUNS, _RUNS = 200, 80
 _QUICK_SECONDS = 0.3
+_SHORT, _MOST_LENGTH = 0.1, 12  # the share of the time for short values, and the maximum length that is tried
+_SURVEYED, _SURVEY_SECONDS = 300, 0.5
 _MOST_MEMBERS = 1_000
 _ONLY_CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
 _MISSED = "A run with concrete values has a result that the analyser found on no path."
@@ -70,12 +74,14 @@ class Explorer:
             self._found.causes.found[facts.varies] = None
         self._started = time.perf_counter()
         self._candidates = Candidates(signature, facts.literals, facts.seed)
-        before = watch.state()  # of the module, which runs can change
+        self._program, self._signature = program, signature
+        self._before = before = watch.state()  # of the module, which runs can change
         chance = Random(facts.seed)  # noqa: S311 - it protects nothing
         self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
         self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
         self._obstacle = _find_obstacle(signature, self._candidates, facts)  # why nothing may be claimed, if so
         self._is_plain = has_only_plain_values(signature)
+        self._is_sized = has_sized_values(signature)
 
     def run(self) -> Exploration:
         """Explore. `NoArguments`: an annotation of the signature is not a type."""
@@ -92,6 +98,11 @@ class Explorer:
             found.end = End.UNSTABLE
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
+        if found.end is End.STOPPED and found.arguments and self._facts.surveys and not found.varies:
+            edges = (one for one in self._candidates.make_boundaries() if is_harmless(one))
+            further = self._concrete.draw(_SURVEYED, harmless=True)
+            until = time.perf_counter() + min(_SURVEY_SECONDS, self._budget.seconds * _SHORT)
+            found.survey = self._concrete.survey(chain([found.arguments], edges, further), until)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
@@ -138,6 +149,7 @@ class Explorer:
             or self._try_random(_QUICK_RUNS)
             or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - self._budget.first - _LAST)))
             or self._try_random(_MORE_RUNS)
+            or self._follow_short_values()
             or self._follow_paths(self._moment(1 - _LAST) - time.perf_counter())
             or self._finish()
         )
@@ -169,6 +181,24 @@ class Explorer:
         if end is End.ALL_PATHS:
             return self._challenge_claim()
         return end if end in {End.UNSTABLE, End.ENOUGH} else None
+
+    def _follow_short_values(self) -> End | None:
+        """Follow all paths for short texts and containers, of each length after the other, for a share of the time."""
+        if not self._is_sized or self._obstacle or self._found.varies:
+            return None
+        until = self._moment(self._budget.first) + self._budget.seconds * _SHORT
+        for length in range(_MOST_LENGTH):
+            found = Exploration()
+            program = limit_length(self._program, length)
+            search = SymbolicSearch(program, self._signature, Watch(state=self._watch.state), found, self._before)
+            end = search.follow(until - time.perf_counter(), self._budget)
+            if end is End.STOPPED and found.arguments and found.judgement:
+                return self._concrete.confirm(found.arguments, found.judgement)
+            if end is not End.ALL_PATHS:
+                break
+            self._found.longest = length
+            self._found.lines |= found.lines
+        return None
 
     def _challenge_claim(self) -> End:
         """Try to refute what holds on all paths with concrete values."""

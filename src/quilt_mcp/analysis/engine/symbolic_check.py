@@ -71,14 +71,14 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
         explored = task.explore(
             subject,
             check.judge,
-            lambda found: _make_answer(task, counterexamples, [*explorations, found]),
+            lambda found: _make_answer(task, subject, counterexamples, [*explorations, found]),
             share=1 / (len(checks) - number),
         )
         explorations.append(explored)
         if explored.arguments and explored.judgement:
             found = check.find_clearer(explored.arguments, explored.judgement)
             counterexamples.append(check.describe_violation(task, *found))
-    return _make_answer(task, counterexamples, explorations)
+    return _make_answer(task, subject, counterexamples, explorations)
 
 
 class Broken(NamedTuple):
@@ -234,7 +234,7 @@ def _check_names(contract: Contract, function: FunctionType) -> None:
 
 
 def _make_answer(
-    task: Task, counterexamples: list[Counterexample], explorations: list[Exploration]
+    task: Task, subject: Subject, counterexamples: list[Counterexample], explorations: list[Exploration]
 ) -> "SymbolicCheckResult":
     paths = sum(one.paths for one in explorations)
     verified = all(one.end is End.ALL_PATHS for one in explorations)
@@ -242,10 +242,12 @@ def _make_answer(
         "status": _find_status(counterexamples, explorations),
         "counterexamples": list(counterexamples),
         "paths_explored": paths,
-        "paths_verified": sum(one.decided for one in explorations),
+        "paths_verified": sum(
+            one.paths if one.end is End.ALL_PATHS else one.decided + one.outside for one in explorations
+        ),
         "time_seconds": task.elapsed(),
         "coverage_estimate": 1.0 if verified else None,  # the number of paths is not known
-        "coverage": describe_coverage(explorations),
+        "coverage": describe_coverage(explorations, task, subject),
     }
     if counterexamples:
         answer["confirmed_by_replay"] = True  # an exploration stops only on a concrete run
@@ -300,7 +302,7 @@ def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> 
         "paths_to_exception": 0,
         "total_paths_explored": explored.paths,
         "time_seconds": task.elapsed(),
-        "coverage": describe_coverage([explored]),
+        "coverage": describe_coverage([explored], task, subject),
     }
     if explored.arguments and explored.judgement:
         (outcome,) = explored.judgement.outcomes

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import CodeType
 from typing import TYPE_CHECKING
 
 from quilt_mcp.analysis.engine.exploration import (
@@ -29,7 +30,7 @@ from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason,
 from quilt_mcp.analysis.engine.states import find_state, take_state
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Counterexample, Coverage
+from quilt_mcp.analysis.messages import FILE_NAME, MODULE_NAME, Answer, Cause, Counterexample, Coverage
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import ComparisonResult, ExceptionPathResult, SymbolicCheckResult
@@ -43,6 +44,7 @@ _END_REASONS = {
     End.PATHS: "The limit of paths was reached before all were explored.",
     End.DIFFERS: "Another process had a different result.",
 }
+_MOST_LINES = 20
 _NOT_DECIDED = "The analyser did not decide all paths."
 # The share of the timeout that the search can take. The rest is for loading the code and for the answer.
 _SEARCH_SHARE = 0.75
@@ -71,6 +73,7 @@ class Task:
         on_judgement: OnJudgement = lambda *_: None,
         enough: Callable[[], bool] = lambda: False,
         with_bools: bool = True,
+        surveys: bool = False,
     ) -> Exploration:
         """Explore within a share of the remaining time, and report partial answers."""
         self.report(answer(Exploration()))
@@ -86,6 +89,7 @@ class Task:
             varies=self._find_variation(tree),
             sets=has_sets(tree),
             with_bools=with_bools,
+            surveys=surveys,
         )
         if self.replay:
             return self.replay.explore(program, subject.signature, budget.seconds, watch, facts)
@@ -167,13 +171,32 @@ def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> s
     }[explored.end]
 
 
-def describe_coverage(explorations: Sequence[Exploration]) -> Coverage:
+def describe_coverage(explorations: Sequence[Exploration], task: Task, *subjects: Subject) -> Coverage:
     """Return what was explored. The number of all paths is known only if all were explored."""
     members = bool(explorations) and all(one.members for one in explorations)
-    return {
-        "all_paths": bool(explorations) and all(one.end is End.ALL_PATHS or one.complete for one in explorations),
+    all_paths = bool(explorations) and all(one.end is End.ALL_PATHS or one.complete for one in explorations)
+    coverage: Coverage = {
+        "all_paths": all_paths,
         "paths": sum(one.paths for one in explorations),
         "undecided_paths": sum(one.undecided for one in explorations),
         "concrete_runs": sum(one.runs for one in explorations),
         "all_arguments": members,
     }
+    if subjects and not all_paths and not any(one.end is End.STOPPED for one in explorations):
+        lines = map_lines(task.loaded.source, task.loaded.tree)
+        missed = {line for one in subjects for line in _list_lines(one.defined.__code__)}
+        missed -= {line for one in explorations for line in one.lines}
+        coverage["lines_not_reached"] = sorted({lines.get(one, one) for one in missed})[:_MOST_LINES]
+        lengths = [one.longest for one in explorations]
+        coverage["all_paths_up_to_length"] = min((one for one in lengths if one is not None), default=None)
+        if None in lengths:
+            coverage["all_paths_up_to_length"] = None
+    return coverage
+
+
+def _list_lines(code: CodeType) -> set[int]:
+    """Return the lines of the canonical source with instructions of a function, apart from its first one."""
+    if code.co_filename != FILE_NAME:
+        return set()
+    own = {line for _, _, line in code.co_lines() if line and line != code.co_firstlineno}
+    return own.union(*(_list_lines(one) for one in code.co_consts if isinstance(one, CodeType)))
