@@ -21,8 +21,8 @@ SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
 # the state of the interpreter.
 ALLOWED_MODULES = tuple(
     """
-    __future__ abc bisect collections collections.abc copy dataclasses datetime decimal enum fractions functools heapq
-    itertools json logging math operator random re statistics string typing typing_extensions
+    __future__ abc bisect collections collections.abc contextlib copy dataclasses datetime decimal enum fractions
+    functools hashlib heapq itertools json logging math operator random re statistics string typing typing_extensions
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
 

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import Parameter, Signature
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from quilt_mcp.analysis.engine.candidates import Candidates
 from quilt_mcp.analysis.engine.exploration import (
     MOST_CAUSES,
     SLOW_PATH,
@@ -23,7 +25,7 @@ from quilt_mcp.analysis.engine.exploration import (
     map_lines,
 )
 from quilt_mcp.analysis.engine.restoring import keep_state
-from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
+from quilt_mcp.analysis.engine.scalars import Literals, find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Explorer, Record, Replay, record
 from quilt_mcp.analysis.engine.source_text import NO_TEST, Code
 from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, has_loops, has_sets
@@ -96,10 +98,9 @@ class Task:
         try:
             explored = Explorer(program, subject.signature, budget, watch, facts).run()
         except NoArguments as error:
-            raise AnalysisRefused(
-                "UnsupportedSignature",
-                f"The analyser cannot create arguments for `{subject.name}`. Annotate each parameter with a type.",
-            ) from error
+            raise AnalysisRefused("UnsupportedSignature", _explain_signature(subject)) from error
+        if not explored.runs + explored.paths and explored.end is not End.TIME:
+            raise AnalysisRefused("NoArguments", f"{_explain_signature(subject)} Nothing was run.")
         if explored.varies:
             restore(0)  # for the next exploration
         self.records.append(record(explored, self.loaded.names))
@@ -139,6 +140,22 @@ class Task:
     def elapsed(self) -> float:
         """Return the seconds since the start of the analysis, rounded to milliseconds."""
         return round(time.perf_counter() - self.started, 3)
+
+
+def _explain_signature(subject: Subject) -> str:
+    """Return why the analyser has no arguments, and what to change."""
+    parameters = subject.signature.parameters.values()
+    bare = [one.name for one in parameters if one.annotation is Parameter.empty]
+    begin = f"The analyser cannot create arguments for `{subject.name}`."
+    if bare:
+        return f"{begin} Annotate `{bare[0]}` with a type."
+    unknown = [one for one in parameters if not Candidates(Signature([one]), Literals(), 0).usable]
+    if not unknown:
+        return f"{begin} Let constructors accept arguments of their annotated types."
+    return (
+        f"{begin} It has no values for `{unknown[0]}`. Use types that it can create, such as numbers, text, containers"
+        " and the code's own classes, and create the object in the function."
+    )
 
 
 def add_notes(
