@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
+from quilt_mcp.analysis.results import describe_meaning
 from tests.analysis.engine_runs import analyse, check, compare
+from tests.analysis.programs import OPEN
 
 SHIPPING = """
 def f(total: int, country: str) -> int:
@@ -123,3 +127,80 @@ def test_a_call_can_be_pasted_beside_code_with_another_meaning_for_a_module() ->
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - the code above
     assert eval(call, names) is False  # noqa: S307 - a call of it
+
+
+SUMS = '''
+def f(xs: list[int]) -> int:
+    """
+    pre: all(x >= 0 for x in xs)
+    post: _ >= 0
+    """
+    total = 0
+    for x in xs:
+        total += x
+        if total == -5:
+            return -1
+    return total
+'''
+
+
+def test_an_undecided_answer_says_what_is_known() -> None:
+    answer = check(SUMS, seconds=6)
+    coverage = answer["coverage"]
+    assert answer["status"] in OPEN
+    assert coverage["lines_not_reached"] == [11]
+    assert coverage["all_paths_up_to_length"] >= 1
+    meaning = describe_meaning(answer)
+    assert f"{coverage['concrete_runs']} runs" in meaning
+    assert "not reached: line 11" in meaning
+    assert f"up to length {coverage['all_paths_up_to_length']}" in meaning
+
+
+SHORTEST = '''
+def f(xs: list[int]) -> int:
+    """
+    pre: len(xs) > 0
+    post: _ >= 0
+    """
+    best = 0
+    for i in range(len(xs)):
+        for j in range(i, len(xs)):
+            best = max(best, sum(xs[i : j + 1]))
+    return best if best else max(xs)
+'''
+
+
+def test_a_violation_by_the_shortest_list_is_found_at_once() -> None:
+    assert check(SHORTEST)["counterexamples"][0]["call"] == "f([-1])"
+
+
+DIFFERENT = """
+def a(x: int) -> int | None:
+    if x == 5: raise KeyError
+    return None if x < 0 else x
+def b(x: int) -> int:
+    return x if x != 7 else 8
+"""
+
+
+def test_a_difference_says_for_how_many_arguments_and_shows_other_kinds() -> None:
+    answer = compare(DIFFERENT)
+    assert 0 < answer["arguments_with_difference"] < answer["arguments_tried"]
+    examples = [answer["distinguishing_input"], *answer["further_examples"]]
+    assert {one["actual_result"].split(";")[0] for one in examples} >= {"a raises KeyError", "a returns None"}
+    assert len(examples) == 3
+    assert f"{answer['arguments_with_difference']} of {answer['arguments_tried']}" in describe_meaning(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "meaning"),
+    [
+        ({"status": "verified"}, "The function keeps its contract for all arguments."),
+        ({"status": "error", "error_type": "Busy", "message": "…"}, "Nothing is known about the code"),
+        ({"status": "different", "distinguishing_input": {"call": "f(" + "1" * 500 + ")"}}, "the call in `call`"),
+        ({"status": "timeout"}, "Nothing is proven, and nothing was found: 0 runs and 0 paths."),
+        ({"status": "complete", "branches": [], "analysis_mode": "static"}, "no call was tried"),
+    ],
+)
+def test_meaning_of_an_answer(answer: dict[str, Any], meaning: str) -> None:
+    assert meaning in describe_meaning(answer)

@@ -234,7 +234,7 @@ def test_contract_is_a_part_of_the_code(code: str, status: str) -> None:
     assert check(code, seconds=5 if status == "unknown" else 60)["status"] in wanted
 
 
-def test_finding_that_can_depend_on_the_order_of_a_set_is_no_claim_but_a_finding() -> None:
+def test_finding_that_can_depend_on_the_order_of_a_set_is_left_to_other_processes() -> None:
     code = "def f(x: int) -> str:\n    'post: _ == \"?\"'\n    return list({'a', 'b'})[0]"
     assert check(code)["status"] == "counterexample"
     small = "def f(s: set[str]) -> str:\n    'post: True'\n    return list(s)[0]"
@@ -706,9 +706,9 @@ def test_claim_about_a_named_tuple_is_possible() -> None:
     ("code", "line", "operation"),
     [
         (
-            "def f(x: int, seen: list[int] = []) -> int:\n    'post: _ == 1'\n    seen.append(x)\n    return len(seen)",
+            "def g(x, seen=[]):\n    seen.append(x)\ndef f(x: int) -> None:\n    'post: True'\n    g(x)",
             None,
-            "f",
+            "g",
         ),
         ("from datetime import datetime\ndef f(x: int) -> bool:\n    'post: _'\n    return datetime.now()", 4, "now"),
         ("import random\ndef f(x: int) -> bool:\n    'post: _ < 1'\n    return random.random()", None, "random"),
@@ -718,7 +718,8 @@ def test_claim_about_a_named_tuple_is_possible() -> None:
 def test_answer_about_unstable_code_names_what_changes(code: str, line: int | None, operation: str) -> None:
     answer = check(code)
     assert answer["status"] == "unknown"
-    assert [(one["line"], one["operation"]) for one in answer["undecided"]] == [(line, operation)]
+    first, *_ = answer["undecided"]
+    assert (first["line"], first["operation"]) == (line, operation)
 
 
 @pytest.mark.soak

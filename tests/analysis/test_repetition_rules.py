@@ -90,3 +90,19 @@ async def test_withdrawn_answer_contains_nothing_that_was_claimed() -> None:
     assert (answer["coverage_estimate"], answer["confidence"]) == (None, "partial")
     assert "dead_code_lines" not in answer
     assert "second process" in str(answer["message"])
+
+
+@pytest.mark.parametrize("flag", ["sets", "varies"])
+async def test_finding_that_can_depend_on_the_process_is_repeated_in_further_ones(flag: str) -> None:
+    found = {"status": "counterexample", **COVERAGE}
+    records = {"records": [{"end": "STOPPED", flag: True}]}
+    others = [Answering(found), Answering(found), Answering({"status": "unknown", **COVERAGE})]
+    for count, status in ((2, "counterexample"), (3, "unknown")):
+        keepers = [cast("ZygoteKeeper", one) for one in (Answering({**found, **records}), *others[:count])]
+        answer = await run_and_repeat(keepers[0], keepers[1], ENVELOPE, keepers[2:])
+        assert answer["status"] == status
+    assert [len(one.asked) for one in others] == [2, 2, 1]
+    plain = {**found, "records": [{"end": "STOPPED"}]}
+    keepers = [cast("ZygoteKeeper", one) for one in (Answering(plain), *others)]
+    assert (await run_and_repeat(keepers[0], keepers[1], ENVELOPE, keepers[2:]))["status"] == "counterexample"
+    assert [len(one.asked) for one in others] == [3, 2, 1]

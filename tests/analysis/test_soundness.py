@@ -121,10 +121,19 @@ async def test_answer_is_correct(tool: str, program: Program, server: FastMCP) -
 
 
 def check_reason(answer: Answer) -> None:
-    """Check that an undecided answer, and one without a test, says why."""
+    """Check that an undecided answer, and one without a test, says why, and that no field contradicts a claim."""
+    assert answer["meaning"].endswith(".")
+    if answer["status"] in {"verified", "unreachable", "equivalent"}:
+        coverage = answer["coverage"]
+        assert (coverage["all_paths"], coverage["undecided_paths"], coverage["replayed"]) == (True, 0, True)
+        assert answer.get("paths_verified") in {None, answer.get("paths_explored")}
+        assert answer.get("coverage_estimate", 1) == 1
     assert answer["status"] in DECIDED | OPEN | {"error"}
     is_complete = answer["status"] in DECIDED and all(one["test"] for one in answer.get("counterexamples", []))
-    assert ("message" in answer) is not is_complete
+    assert ("message" in answer) is not is_complete or "first call" in answer["message"]
+    if answer["status"] in OPEN:
+        assert answer["undecided"]
+        assert answer["status"] == "timeout" or answer["coverage"]["concrete_runs"] + answer["coverage"]["paths"] > 0
     if answer["status"] == "error":
         assert answer["error_type"].isidentifier()
         assert answer["message"].count(".") >= 2 or "Choose" in answer["message"]  # what is wrong, and what to change

@@ -53,7 +53,7 @@ async def describe(client: Connected) -> dict[str, Any]:
     security, server = [await read(client, uri) for uri in ("config://security", "config://server")]
     tools = {tool.name: tool for tool in await client.list_tools()}
     return {
-        "size": security["code_size_bytes"],
+        "size": security["limits"]["code_size_bytes"]["value"],
         "timeout": server["default_timeout_seconds"],
         "schema": tools["symbolic_check"].input_schema["properties"]["timeout_seconds"]["default"],
         "large code": (await check(client))["status"],

@@ -63,7 +63,8 @@ def check(full: Answers, empty: Answers) -> None:
     assert [one["id"] for one in empty["workflows"]["workflows"]] == ["of-empty"]
     assert full["requirements"]["count"] > 0
     assert empty["requirements"]["count"] == 0
-    assert (full["analysis"]["code_size_bytes"], empty["analysis"]["code_size_bytes"]) == (11 * 1024, 22 * 1024)
+    sizes = [one["analysis"]["limits"]["code_size_bytes"]["value"] for one in (full, empty)]
+    assert sizes == [11 * 1024, 22 * 1024]
     assert (full["server"]["default_timeout_seconds"], empty["server"]["default_timeout_seconds"]) == (11, 22)
 
 

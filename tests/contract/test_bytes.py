@@ -23,10 +23,10 @@ code, of the description of the reading tool, and of the discovery of the Quilt 
 QUILT = {row["category"] for row in (*quilt.RESOURCES, *workflows.RESOURCES)}
 """The categories of the Quilt part: the Quilt domain and workflows. Requirements, config and info are counted apart."""
 READ_TOOL, OTHER_TOOL, ANALYSIS_TOOL, ANALYSIS_TOOLS = 800, 1050, 1800, 6600
-STEP_OF_LIST = 150
-"""The schema of a step in a list of steps."""
 """The most bytes of one tool in the answer to `tools/list`, and of the five analysis tools. The reading tool is counted
 without its description, which has the URI of each resource."""
+STEP_OF_LIST = 150
+"""The most bytes of the schema of a step in a list of steps."""
 RESOURCE, REQUIREMENTS = 300, 390
 """The most bytes of one resource in discovery, as the average of its category. Requirements have filters."""
 

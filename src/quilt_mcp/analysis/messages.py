@@ -157,6 +157,10 @@ class Coverage(TypedDict):
     undecided_paths: int  # number of those that the analyser gave up, or on which its model disagreed with Python
     concrete_runs: int  # number of runs with boundary values and random values
     all_arguments: bool  # whether these runs were with all values of the parameters' types
+    # if not all paths were explored: the lines of the function that no run reached, and the length of texts and
+    # containers up to which all paths were explored; null if that is not known
+    lines_not_reached: NotRequired[list[int]]
+    all_paths_up_to_length: NotRequired[int | None]
     # whether another process, with another hash seed and time zone, repeated the result; null if it did not try
     replayed: NotRequired[bool | None]
 

@@ -21,8 +21,8 @@ SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
 # the state of the interpreter.
 ALLOWED_MODULES = tuple(
     """
-    __future__ abc bisect collections collections.abc copy dataclasses datetime decimal enum fractions functools heapq
-    itertools json logging math operator random re statistics string typing typing_extensions
+    __future__ abc bisect collections collections.abc contextlib copy dataclasses datetime decimal enum fractions
+    functools hashlib heapq itertools json logging math operator random re statistics string typing typing_extensions
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
 
@@ -88,14 +88,23 @@ STANDARD_LIBRARY = tuple(
 )
 
 
+LIMIT_UNITS = {
+    "code_size_bytes": "bytes of UTF-8",
+    "coverage_threshold": "paths",
+    "integer_digits": "decimal digits",
+    "literal_length": "characters",
+    "memory_limit_mb": "MiB",
+    "syntax_depth": "levels",
+    "syntax_nodes": "nodes",
+}
+"""The limits of a policy and their units."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The rules and limits that the sandbox enforces."""
 
     allowed_modules: tuple[str, ...] = ALLOWED_MODULES  # the only modules that code can import, sorted
-    # the other modules of the standard library, sorted. The gate refuses every module that is not allowed, also one
-    # that is not in this list.
-    blocked_modules: tuple[str, ...] = tuple(sorted(set(STANDARD_LIBRARY) - set(ALLOWED_MODULES)))
     permitted_builtins: tuple[str, ...] = PERMITTED_BUILTINS  # the only builtins that code can name
     dangerous_builtins: tuple[str, ...] = DANGEROUS_BUILTINS  # the other builtins, sorted
     memory_limit_mb: int = 2048  # maximum address space of the process that runs the analysis, in MiB
@@ -131,7 +140,6 @@ class Policy:
         return replace(
             self,
             allowed_modules=(),
-            blocked_modules=tuple(sorted({*self.blocked_modules, *self.allowed_modules})),
             permitted_builtins=(),
             dangerous_builtins=tuple(sorted({*self.dangerous_builtins, *self.permitted_builtins})),
             **limits,  # type: ignore[arg-type] # they are numbers

@@ -140,6 +140,8 @@ class Surroundings(NamedTuple):
 FIRST = Surroundings(1, "UTC0")
 SECOND = Surroundings(2, "MOVED-5:45SUMMER,M3.5.0,M10.5.0")
 """Those of the process that repeats results."""
+FURTHER = (Surroundings(3, "WEST11"), Surroundings(4, "EAST-13"))
+"""Those of further processes, which repeat findings that can depend on the process."""
 
 _START_SECONDS = 60.0
 _FORK_SECONDS = 10.0

@@ -15,6 +15,7 @@ from fastmcp.utilities.versions import dedupe_with_versions
 from typing_extensions import TypedDict
 
 from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, DEFINABLE_METHODS, EXAMPLES, RULES, WITHHELD
+from quilt_mcp.analysis.policy import LIMIT_UNITS
 from quilt_mcp.analysis.sandbox import Sandbox, is_installed
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import App, current_app
@@ -54,29 +55,28 @@ class Rule(TypedDict):
     examples: list[str]
 
 
+class Limit(TypedDict):
+    """A limit of an analysis."""
+
+    value: int
+    """The maximum."""
+    unit: str
+    """What it counts."""
+
+
 class SecurityConfig(TypedDict):
     """The data of `config://security`. The lists are sorted."""
 
     allowed_modules: list[str]
-    """The only modules that code can import."""
-    blocked_modules: list[str]
-    """The other modules of the standard library."""
+    """The modules of the standard library that code can import, besides the other files of the request."""
+    other_modules: Literal["refused"]
+    """What happens to code that imports any other module."""
     dangerous_builtins: list[str]
     """The builtins that code cannot name."""
-    memory_limit_mb: int
-    """The maximum address space of the process that runs the analysis, in MiB."""
-    code_size_bytes: int
-    """The maximum size of the code, in bytes of UTF-8."""
-    coverage_threshold: int
-    """The maximum number of paths that are explored for each condition."""
-    syntax_nodes: int
-    """The maximum number of nodes in the syntax tree of the code."""
-    syntax_depth: int
-    """The maximum depth of the tree."""
-    integer_digits: int
-    """The maximum number of decimal digits of an integer literal."""
-    literal_length: int
-    """The maximum number of characters of a string literal."""
+    limits: dict[str, Limit]
+    """The limits by name. `code_size_bytes` is that of all texts of a request, `memory_limit_mb` that of the address
+    space of the process, `coverage_threshold` that of the paths for each condition; `syntax_nodes` and `syntax_depth`
+    limit the syntax tree, `integer_digits` and `literal_length` one literal. They are 0 if no code is accepted."""
     rules: list[Rule]
     """All rules that can refuse code."""
     closed_attributes: list[str]
@@ -90,15 +90,13 @@ class SecurityConfig(TypedDict):
 
 
 def security() -> SecurityConfig:
-    """The rules and limits for analysed code: allowed and blocked modules, blocked builtins, memory, size, paths.
+    """The rules and limits for analysed code: the modules that it can import, blocked builtins, memory, size, paths.
 
-    `rules` are all rules that can refuse code, with examples. `syntax_nodes` and `syntax_depth` limit the syntax tree
-    of the code; `integer_digits` and `literal_length` limit one literal. `closed_attributes` are the attributes that
-    code cannot name, `definable_methods` the methods of the form __name__ that it can define, and `withheld_names` the
-    names that allowed modules do not have for it.
+    Code that imports another module than `allowed_modules` and the files of its request is refused. `rules` are all
+    rules that can refuse code, with examples. `closed_attributes` are the attributes that code cannot name,
+    `definable_methods` the methods of the form __name__ that it can define, and `withheld_names` the names that allowed
+    modules do not have for it.
 
-    `memory_limit_mb` is the address space of the process that runs the analysis, in MiB. `code_size_bytes` is the
-    maximum size of the code. `coverage_threshold` is the maximum number of paths that are explored for each condition.
     `isolation` says which layers of the sandbox work on this machine and whether the server accepts code. It accepts
     none if the extra `analysis` is not installed, if the Python version is not supported, or if a layer is missing and
     the operator does not allow that. Then every module and builtin is refused and the limits are 0.
@@ -111,15 +109,9 @@ def describe_security(sandbox: Sandbox) -> SecurityConfig:
     policy = sandbox.policy if accepts else sandbox.policy.refuse_everything()
     return {
         "allowed_modules": sorted(policy.allowed_modules),
-        "blocked_modules": sorted(policy.blocked_modules),
+        "other_modules": "refused",
         "dangerous_builtins": sorted(policy.dangerous_builtins),
-        "memory_limit_mb": policy.memory_limit_mb,
-        "code_size_bytes": policy.code_size_bytes,
-        "coverage_threshold": policy.coverage_threshold,
-        "syntax_nodes": policy.syntax_nodes,
-        "syntax_depth": policy.syntax_depth,
-        "integer_digits": policy.integer_digits,
-        "literal_length": policy.literal_length,
+        "limits": {name: {"value": getattr(policy, name), "unit": unit} for name, unit in LIMIT_UNITS.items()},
         "rules": [
             {"rule": name, "message": message, "examples": list(EXAMPLES.get(name, ()))}
             for name, message in sorted(RULES.items())

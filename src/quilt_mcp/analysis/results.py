@@ -4,7 +4,8 @@ The analysis runs beside the code, which may be hostile, so the server checks th
 returns. If `status` is `error`, `error_type` names the problem in one word and `message` says what to change.
 """
 
-from typing import Annotated, Literal, NotRequired
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -14,6 +15,10 @@ from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT, Cause, Counte
 Counterexamples = Annotated[list[Counterexample], Field(max_length=1_000)]
 Text = Annotated[str, Field(max_length=ANSWER_TEXT)]
 Word = Annotated[str, Field(max_length=100)]
+
+
+Fields = Mapping[str, Any]  # an answer, or a part of one
+_LONGEST_CALL = 120
 
 
 class Dropped(TypedDict):
@@ -26,6 +31,7 @@ class Dropped(TypedDict):
 class Answer(TypedDict):
     """What the answers of all analyses can have."""
 
+    meaning: NotRequired[Text]  # what the status says, in a sentence
     time_seconds: NotRequired[float]  # duration of the analysis
     coverage: NotRequired[Coverage]  # what was explored
     error_type: NotRequired[Word]  # the kind of problem, if `status` is `error`
@@ -44,7 +50,8 @@ class SymbolicCheckResult(Answer):
     status: Literal["verified", "counterexample", "unknown", "timeout", "error"]
     counterexamples: Counterexamples
     paths_explored: int  # number of execution paths that were run
-    paths_verified: int  # number of confirmed paths
+    # number of those on which the contract holds, or no arguments meet the preconditions and invariants
+    paths_verified: int
     coverage_estimate: float | None  # 1 if every path was decided, else null: the number of paths is not known
     confirmed_by_replay: NotRequired[bool]  # true if the call gave the same result in plain Python
 
@@ -64,6 +71,9 @@ class ComparisonResult(Answer):
 
     status: Literal["equivalent", "different", "unknown", "timeout", "error"]
     distinguishing_input: NotRequired[Counterexample | None]
+    arguments_tried: NotRequired[int]  # number of arguments that meet the preconditions, after a difference was found
+    arguments_with_difference: NotRequired[int]  # number of those for which the functions differ
+    further_examples: NotRequired[Counterexamples]  # with other kinds of results; only this process has run them
     paths_compared: NotRequired[int]
     confidence: NotRequired[Literal["proven", "partial"]]
     confirmed_by_replay: NotRequired[bool]
@@ -107,3 +117,50 @@ class HealthResult(TypedDict):
     z3_version: NotRequired[str]
     platform: str
     memory_usage_mb: float | None
+
+
+def describe_meaning(answer: Fields) -> str:
+    """Return what an answer says, in a sentence. It has no text of analysed code that the answer does not show."""
+    status = answer["status"]
+    if status == "error":
+        return "Nothing is known about the code: `message` says why."
+    examples = (*answer.get("counterexamples", ()), *answer.get("triggering_inputs", ()))
+    example = answer.get("distinguishing_input") or next(iter(examples), None)
+    proven = {
+        "verified": "The function keeps its contract for all arguments.",
+        "unreachable": "No arguments make the function raise this exception.",
+        "equivalent": "The functions behave the same for all arguments.",
+    }
+    if status in proven:
+        return proven[status]
+    if example:
+        return _describe_example(answer, example)
+    if "branches" in answer:
+        return _describe_branches(answer)
+    return f"Nothing is proven, and nothing was found: {_describe_evidence(answer.get('coverage', {}))}."
+
+
+def _describe_example(answer: Fields, example: Counterexample) -> str:
+    call = example["call"] if len(example["call"]) <= _LONGEST_CALL else "the call in `call`"
+    if answer["status"] == "different":
+        tried = answer.get("arguments_tried")
+        share = f", and for {answer.get('arguments_with_difference')} of {tried} tried arguments" if tried else ""
+        return f"The functions differ for {call}{share}."
+    return f"A call shows it: {call}: {example['violation']}."
+
+
+def _describe_branches(answer: Fields) -> str:
+    if answer.get("analysis_mode") != "symbolic":
+        return "This is read from the text: no call was tried."
+    outcomes = [one[key] for one in answer["branches"] for key in ("true_reachable", "false_reachable") if key in one]
+    reached, never, open_ = (sum(one is value for one in outcomes) for value in (True, False, None))
+    return f"Of {len(outcomes)} outcomes, calls reach {reached}, none can reach {never}, and {open_} are open."
+
+
+def _describe_evidence(coverage: Fields) -> str:
+    parts = [f"{coverage.get('concrete_runs', 0)} runs and {coverage.get('paths', 0)} paths"]
+    length = coverage.get("all_paths_up_to_length")
+    parts += [] if length is None else [f"all paths for texts and containers up to length {length}"]
+    lines = coverage.get("lines_not_reached") or ()
+    parts += [f"not reached: line {', '.join(map(str, lines))}"] if lines else []
+    return "; ".join(parts)

@@ -3,8 +3,9 @@
 The server does not parse, import or run submitted code, and unpickles nothing: the answer is JSON. Its size and form
 are checked. The first analysis starts the zygote; before that, the server has no other process.
 
-A second process, with another hash seed and another time zone, repeats the result. A result that is not the same there
-is not reported: it depends on the order of a set or on the time zone.
+A second process, with another hash seed and another time zone, repeats the result. Two further ones repeat a finding
+about code with sets or with results that differ between calls. A result that is not the same in all of them is not
+reported.
 """
 
 import json
@@ -35,7 +36,7 @@ from quilt_mcp.analysis.messages import (
     find_module_name,
 )
 from quilt_mcp.analysis.policy import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS, Policy
-from quilt_mcp.analysis.processes import COMMAND, FIRST, SECOND, Surroundings, ZygoteKeeper
+from quilt_mcp.analysis.processes import COMMAND, FIRST, FURTHER, SECOND, Surroundings, ZygoteKeeper
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
 from quilt_mcp.core.uris import quote
@@ -47,6 +48,7 @@ class Chance:
 
     first: Surroundings = FIRST  # the surroundings of the process that runs analyses
     second: Surroundings = SECOND  # those of the process that repeats their results
+    further: tuple[Surroundings, ...] = FURTHER  # those of further ones, which start when they are needed
     seed: int = 0  # of the random values
 
 
@@ -61,8 +63,10 @@ _NOT_REPEATED = (
 )
 
 
-async def run_and_repeat(first: ZygoteKeeper, second: ZygoteKeeper, envelope: Envelope) -> Answer:
-    """Run an analysis, and repeat its result in a child of the second zygote. The timeout holds for both together."""
+async def run_and_repeat(
+    first: ZygoteKeeper, second: ZygoteKeeper, envelope: Envelope, further: Sequence[ZygoteKeeper] = ()
+) -> Answer:
+    """Run an analysis, and repeat its result in children of the other zygotes. The timeout holds for all together."""
     started = anyio.current_time()
     answer = dict(await first.run_child(envelope))
     records = answer.pop(RECORDS, None)
@@ -72,13 +76,19 @@ async def run_and_repeat(first: ZygoteKeeper, second: ZygoteKeeper, envelope: En
         return _note(answer, replayed=None)  # a call has reached every outcome, and nothing is claimed about others
     if not isinstance(records, list):
         return _withdraw(answer)  # another process cannot repeat it, as when an argument has no source text
-    left = max(_LEAST_SECONDS, envelope["seconds"] - (anyio.current_time() - started))
-    again: Envelope = {**envelope, "seconds": left, "records": records}
-    repeated = {name: one for name, one in (await second.run_child(again)).items() if name != RECORDS}
-    if repeated.get("status") == answer["status"]:
-        return _note(answer, replayed=True)
-    unfinished = repeated.get("status") in {"error", "timeout"} or "coverage" not in repeated
-    return _withdraw(answer) if unfinished else _note(repeated, replayed=False)
+    differs = any(isinstance(one, dict) and (one.get("sets") or one.get("varies")) for one in records)
+    coverage = cast("Mapping[str, object]", answer["coverage"])
+    for keeper in (second, *(further if differs and answer["status"] in _FINDINGS else ())):
+        left = max(_LEAST_SECONDS, envelope["seconds"] - (anyio.current_time() - started))
+        again: Envelope = {**envelope, "seconds": left, "records": records}
+        repeated = {name: one for name, one in (await keeper.run_child(again)).items() if name != RECORDS}
+        if repeated.get("status") != answer["status"]:
+            unfinished = repeated.get("status") in {"error", "timeout"} or "coverage" not in repeated
+            if unfinished:
+                return _withdraw(answer)
+            nothing = {name: False for name in ("all_paths", "all_arguments") if name in coverage}
+            return _note({**repeated, "coverage": {**coverage, **nothing}}, replayed=False)
+    return _note(answer, replayed=True)
 
 
 def _withdraw(answer: dict[str, object]) -> Answer:
@@ -112,7 +122,7 @@ def is_installed() -> bool:
 
 
 class Sandbox:
-    """An app's limits for analyses, and two zygotes: one runs analyses, the other one repeats their results."""
+    """An app's limits for analyses, and its zygotes: one runs analyses, the others repeat their results."""
 
     def __init__(
         self,
@@ -127,6 +137,7 @@ class Sandbox:
         self.policy = Policy.from_settings(settings)
         self._first = ZygoteKeeper(command, chance.first, self.policy)
         self._second = ZygoteKeeper(command, chance.second, self.policy)
+        self._further = [ZygoteKeeper(command, one, self.policy) for one in chance.further]
         self._seed = chance.seed
         self._probe = probe
         self._is_linux = platform == "linux"
@@ -174,13 +185,13 @@ class Sandbox:
 
     async def close(self) -> None:
         """End the zygotes and their children. The next analysis starts new ones."""
-        for keeper in (self._first, self._second):
+        for keeper in (self._first, self._second, *self._further):
             await keeper.close()
 
     async def _run_child(self, request: Request, seconds: float) -> Answer:
         policy = self.policy.to_json()
         envelope: Envelope = {"policy": policy, "request": request, "seconds": seconds, "seed": self._seed}
-        return await run_and_repeat(self._first, self._second, envelope)
+        return await run_and_repeat(self._first, self._second, envelope, self._further)
 
 
 def _describe_busy(refusal: NoPlace) -> ErrorAnswer:

@@ -29,6 +29,7 @@ from quilt_mcp.analysis.results import (
     ExceptionPathResult,
     HealthResult,
     SymbolicCheckResult,
+    describe_meaning,
 )
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.analysis.settings import AnalysisSettings
@@ -145,7 +146,8 @@ async def compare_functions(  # noqa: PLR0917 - clients name the arguments
         request |= {"function_a": function_name, "function_b": function_name, "old_code": old_code}
     else:
         message = "Give either code, function_a and function_b, or old_code, new_code and function_name."
-        return cast("ComparisonResult", error(InvalidArguments.error, message))
+        failed = error(InvalidArguments.error, message)
+        return cast("ComparisonResult", {**failed, "meaning": describe_meaning(failed)})
     return await _analyse(ComparisonResult, timeout_seconds, request, files, module_name)
 
 
@@ -252,7 +254,8 @@ def _shorten_input(schema: Any) -> Any:
 
 def _make_error(function: Callable[..., object], failure: ResourceFailure) -> dict[str, object]:
     defaults = _NOTHING_CHECKED if function is symbolic_check else {}
-    return {**defaults, **error(failure.error, " ".join([failure.message, *failure.suggested_actions]))}
+    failed = error(failure.error, " ".join([failure.message, *failure.suggested_actions]))
+    return {**defaults, **failed, "meaning": describe_meaning(failed)}
 
 
 async def _analyse(
@@ -272,9 +275,12 @@ async def _analyse(
     answer = await app.part(Sandbox).analyse(request, seconds=seconds, caller=_find_caller())
     defaults = _NOTHING_CHECKED if result is SymbolicCheckResult else {}
     try:
-        return TypeAdapter(result).validate_python({**defaults, **answer})
+        checked = TypeAdapter(result).validate_python({**defaults, **answer})
     except ValidationError:
-        return cast("_Result", {**defaults, **error("InvalidAnswer", "The analysis returned an invalid answer.")})
+        failed = error("InvalidAnswer", "The analysis returned an invalid answer.")
+        checked = cast("_Result", {**defaults, **failed})
+    checked["meaning"] = describe_meaning(checked)
+    return checked
 
 
 def _find_caller() -> str | None:

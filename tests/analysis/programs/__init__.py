@@ -6,6 +6,7 @@ from tests.analysis.programs.classes import CLASSES
 from tests.analysis.programs.containers import CONTAINERS
 from tests.analysis.programs.everyday import EVERYDAY
 from tests.analysis.programs.evidence import EVIDENCE
+from tests.analysis.programs.findings import FINDINGS
 from tests.analysis.programs.functions import FUNCTIONS
 from tests.analysis.programs.library import LIBRARY
 from tests.analysis.programs.numbers import NUMBERS
@@ -16,9 +17,10 @@ from tests.analysis.programs.rows import OPEN, TOOLS, Program
 from tests.analysis.programs.sharing import SHARING
 from tests.analysis.programs.states import STATES
 from tests.analysis.programs.texts import TEXTS
+from tests.analysis.programs.wrapping import WRAPPING
 
 _BEFORE = (BASICS, PATTERNS, NUMBERS, TEXTS, CONTAINERS, CLASSES, FUNCTIONS, STATES, EVERYDAY, LIBRARY)
-_TOPICS = (*_BEFORE, SHARING, OUTLIVING, PROTOCOLS, EVIDENCE)
+_TOPICS = (*_BEFORE, SHARING, OUTLIVING, PROTOCOLS, EVIDENCE, FINDINGS, WRAPPING)
 PROGRAMS: dict[str, list[Program]] = {
     **{tool: [program for topic in _TOPICS for program in topic[tool]] for tool in TOOLS.values()},
     "analyze_branches": [*BRANCHES, *COMPLEXITIES],

@@ -203,9 +203,10 @@ def f(n: int) -> int:
 def f(s: str) -> int:
     """post: True"""
     return int(s) if s.isdigit() else 0
-## refused UnsupportedFunction check: a decorated function
-from functools import lru_cache
-@lru_cache
+## refused UnsupportedFunction check: a decorator that forgets the function
+def forget(function):
+    return abs
+@forget
 def f(n: int) -> int:
     """post: _ > 0"""
     return n

@@ -182,11 +182,11 @@ class BranchReport:
             "analysis_mode": "symbolic",
             "paths_explored": explored.paths,
             "time_seconds": task.elapsed(),
-            "coverage": describe_coverage([explored]),
+            "coverage": describe_coverage([explored], task),
         }
         if not complete:
             answer["message"] = explain_undecided([explored], task.path_limit)
-        answer["undecided"] = task.list_undecided([explored])
+            answer["undecided"] = task.list_undecided([explored])
         return answer
 
     def _describe_branch(self, number: int, *, complete: bool) -> "Branch":

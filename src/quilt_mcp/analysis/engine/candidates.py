@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Union
 
 from quilt_mcp.analysis.engine.domains import Annotation, Domains, Maker, Unusable, combine, copy_again, create
-from quilt_mcp.analysis.engine.exploration import read_attributes
+from quilt_mcp.analysis.engine.exploration import Judgement, Program, Raised, Run, read_attributes
 from quilt_mcp.analysis.engine.scalars import STRIDE, Drawer, Literals
 from quilt_mcp.analysis.engine.subjects import walk_parts
 from quilt_mcp.analysis.messages import MODULE_NAME
@@ -240,6 +240,43 @@ _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _MOST_PARTS = 12
 _UNKNOWN = ""
 """The declared type of a part that has none: it can be the same object as any part of its class."""
+
+
+_SIZED = (str, bytes, list, tuple, set, frozenset, dict, deque)
+
+
+def has_sized_values(signature: Signature) -> bool:
+    """Return whether an argument can be a text or a container."""
+    waiting = [one.annotation for one in signature.parameters.values()]
+    while waiting:
+        annotation = waiting.pop()
+        if typing.get_origin(annotation) in _SIZED or annotation in _SIZED:
+            return True
+        waiting += typing.get_args(annotation)
+    return False
+
+
+def limit_length(program: Program, length: int) -> Program:
+    """Return a program for which arguments with longer texts and containers violate a precondition."""
+
+    def judge(run: Run, arguments: BoundArguments) -> Judgement:
+        outcome = run.call(_are_short, list(arguments.arguments.values()), length)
+        if isinstance(outcome, Raised) or not outcome.value:
+            return Judgement("longer", outside=True)
+        return program(run, arguments)
+
+    return judge
+
+
+def _are_short(values: Iterable[object], length: int) -> bool:
+    for one in values:
+        if isinstance(one, _SIZED) and len(one) > length:
+            return False
+        if isinstance(one, dict) and not (_are_short(one.keys(), length) and _are_short(one.values(), length)):
+            return False
+        if isinstance(one, list | tuple | set | frozenset | deque) and not _are_short(one, length):
+            return False
+    return True
 
 
 def has_only_plain_values(signature: Signature) -> bool:

@@ -29,7 +29,6 @@ from quilt_mcp.analysis.engine.exploration import (
     read_attributes,
 )
 from quilt_mcp.analysis.engine.source_text import (
-    NO_TEST,
     DifferenceKind,
     make_counterexample,
     write_difference,
@@ -44,7 +43,7 @@ from quilt_mcp.analysis.engine.subjects import (
     parse_contract,
     walk_parts,
 )
-from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.engine.task import Task, add_notes, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
 
@@ -192,6 +191,7 @@ _STATUS: dict[End, Literal["different", "equivalent", "timeout"]] = {
     End.TIME: "timeout",
 }
 _MOST_DEFAULTS = 3
+_MOST_EXAMPLES = 3
 
 
 def compare_functions(request: Request, task: Task) -> "ComparisonResult":
@@ -235,6 +235,7 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
             judge,
             lambda found: _make_answer(task, subjects, [*explorations, found]),
             share=1 / (len(signatures) - number),
+            surveys=True,
             with_bools=False,  # of `x` and `abs(x)` only one is then a bool
         )
         explorations.append(explored)
@@ -371,13 +372,17 @@ def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: li
         "paths_compared": sum(one.paths for one in explorations),
         "confidence": "proven" if status in {"equivalent", "different"} else "partial",
         "time_seconds": task.elapsed(),
-        "coverage": describe_coverage(explorations),
+        "coverage": describe_coverage(explorations, task, *subjects),
     }
     if last.arguments and last.judgement:
         answer["distinguishing_input"] = example = _describe_difference(task, subjects, last.arguments, last.judgement)
         answer["confirmed_by_replay"] = True
-        if example["test"] is None:
-            answer["message"] = NO_TEST
+        if last.survey:
+            answer["arguments_tried"] = last.survey.tried
+            answer["arguments_with_difference"] = last.survey.stopping
+            others = [*last.survey.examples.values()][1:_MOST_EXAMPLES]
+            answer["further_examples"] = [_describe_difference(task, subjects, *one) for one in others]
+        add_notes(answer, [example], explorations)
     elif status != "equivalent":
         answer["message"] = explain_undecided(explorations, task.path_limit)
         answer["undecided"] = task.list_undecided(explorations)

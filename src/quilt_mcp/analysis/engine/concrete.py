@@ -25,11 +25,14 @@ from quilt_mcp.analysis.engine.exploration import (
     Exploration,
     Judgement,
     Program,
+    Raised,
+    Survey,
     Undecided,
     Watch,
     collect,
     note_exception,
 )
+from quilt_mcp.analysis.engine.states import note_change
 from quilt_mcp.analysis.gate.rules import Interrupted
 from quilt_mcp.analysis.messages import MODULE_NAME
 
@@ -151,6 +154,7 @@ def _simplify_items(
 LONGEST_RUN = 0.25
 """Seconds of CPU time after which a run is interrupted."""
 _NO_JUDGEMENT = "A run with concrete values has no result that the analyser can copy or compare."
+_DIFFERS = "Two runs with the same arguments have different results."
 _STATE_EVERY = 16  # runs between two checks of the state
 _CORPUS = 300
 _INSIDE = 60
@@ -185,6 +189,7 @@ class ConcreteSearch:
     _outside: bool = False
     _interrupted: list[BoundArguments] = field(default_factory=list)  # of the run that the last deadline interrupted
     _taken: list[object] = field(default_factory=list)
+    _starts: int = 0
 
     def try_all(self, arguments: Iterable[BoundArguments], deadline: float, longest: float = LONGEST_RUN) -> End | None:
         """Judge these arguments until the deadline. Return how the exploration ends, or None if it goes on.
@@ -202,18 +207,29 @@ class ConcreteSearch:
                 return end
             if self.watch.enough():
                 break
-        if self.watch.state() != self.before:
-            return End.UNSTABLE
+        self._note_change()
         return End.ENOUGH if self.watch.enough() else None
+
+    def _note_change(self) -> bool:
+        """Note whether a run has changed what outlives it. From then on, each run is a first call."""
+        return not self.found.varies and note_change(self.found, self.before, self.watch.state())
+
+    def _run(self, run: ConcreteRun, arguments: BoundArguments) -> Judgement:
+        if self.found.varies:
+            self._starts += 1
+            self.watch.restore(self._starts)
+        return self.program(run, run.copy(arguments))
 
     def _try_one(self, arguments: BoundArguments, deadline: float, longest: float) -> End | None:
         lines: set[int] = set()
         try:
             judgement = self._judge(arguments, deadline, longest, lines)
+            self.found.lines |= lines
         except (Undecided, Interrupted, RecursionError):
-            return End.UNSTABLE if self.watch.state() != self.before else None
-        if (judgement.stop or self.found.runs % _STATE_EVERY == 0) and self.watch.state() != self.before:
-            return End.UNSTABLE
+            self._note_change()
+            return None
+        if (judgement.stop or self.found.runs % _STATE_EVERY == 0) and self._note_change():
+            return self._try_one(arguments, deadline, longest)
         if judgement.stop:
             return self.confirm(arguments, judgement)
         self.watch.on_judgement(arguments, judgement)
@@ -234,7 +250,7 @@ class ConcreteSearch:
         self._move_addresses()
         with collect(self.found.causes):
             try:
-                return self.program(run, run.copy(arguments))
+                return self._run(run, arguments)
             except (Undecided, Interrupted, RecursionError) as error:
                 if isinstance(error, Interrupted) and time.perf_counter() > deadline:  # `try_all` repeats the run
                     self._interrupted.append(arguments)
@@ -245,8 +261,8 @@ class ConcreteSearch:
                     self.found.causes.add(_NO_JUDGEMENT)
                 raise
 
-    def confirm(self, arguments: BoundArguments, judgement: Judgement) -> End:
-        """Note arguments that stop the exploration, if other runs of them have the same judgement."""
+    def confirm(self, arguments: BoundArguments, judgement: Judgement) -> End | None:
+        """Note arguments that stop the exploration, if other runs of them have the same judgement. Else it goes on."""
         until = time.perf_counter() + _REPLAY_SECONDS
         for number in range(_REPLAYS):
             if number and time.perf_counter() > until:
@@ -254,15 +270,42 @@ class ConcreteSearch:
             self._shuffle_addresses()
             run = ConcreteRun(time.perf_counter() + 100 * LONGEST_RUN, 10 * LONGEST_RUN)
             try:
-                again = self.program(run, run.copy(arguments))
+                again = self._run(run, arguments)
             except (Undecided, Interrupted):
-                return End.UNSTABLE
-            if again.kind != judgement.kind or self.watch.state() != self.before:
-                return End.UNSTABLE
+                self._go_on()
+                return None
+            if again.kind != judgement.kind:
+                self._go_on()
+                return None
+            self._note_change()
         self.found.arguments, self.found.judgement = arguments, again
         if self.simplifies:
             self.found.arguments, self.found.judgement = self._simplify(arguments, again)
         return End.STOPPED
+
+    def _go_on(self) -> None:
+        """Go on without a finding that further runs do not repeat."""
+        if not self.found.varies:
+            self.found.causes.add(_DIFFERS)
+        self.found.varies = True
+        self.found.arguments = self.found.judgement = None
+
+    def survey(self, arguments: Iterable[BoundArguments], deadline: float) -> Survey:
+        """Judge these arguments, and keep an example of each kind of judgement that the search is for."""
+        survey = Survey()
+        for one in arguments:
+            if time.perf_counter() > deadline:
+                break
+            try:
+                judgement = self._judge(one, deadline)
+            except (Undecided, Interrupted, RecursionError):
+                continue
+            survey.tried += not judgement.outside
+            survey.stopping += judgement.stop
+            kinds = [type(each.error if isinstance(each, Raised) else each.value) for each in judgement.outcomes]
+            if judgement.stop:
+                survey.examples.setdefault((judgement.kind, *kinds), (one, judgement))
+        return survey
 
     def _move_addresses(self) -> None:
         """Take memory of each size, so that the objects of the next run have other addresses: a text can show them."""
@@ -284,7 +327,7 @@ class ConcreteSearch:
         def keeps(simpler: BoundArguments) -> bool:
             run = ConcreteRun(time.perf_counter() + LONGEST_RUN, LONGEST_RUN)
             try:
-                again = self.program(run, run.copy(simpler))
+                again = self._run(run, simpler)
             except (Undecided, Interrupted, RecursionError):
                 return False
             if again.kind != judgement.kind:
@@ -298,7 +341,7 @@ class ConcreteSearch:
             simplify(arguments, keeps)
         finally:
             sys.setrecursionlimit(limit)
-        return judged[-1] if self.watch.state() == self.before else judged[0]
+        return judged[0] if self._note_change() else judged[-1]
 
     def compare(self, arguments: Iterable[BoundArguments], deadline: float) -> End:
         """Try to refute that all paths are known: then these arguments would have a judgement that none had before.
@@ -315,7 +358,8 @@ class ConcreteSearch:
                 return End.TIME if time.perf_counter() > deadline else End.UNDECIDED
             if judgement.stop or not (judgement.outside or judgement.kind in self.kinds):
                 return End.STOPPED
-        return End.ALL_PATHS if self.watch.state() == self.before else End.UNSTABLE
+        self._note_change()
+        return End.ALL_PATHS
 
     def _keep(self, arguments: BoundArguments, judgement: Judgement, lines: frozenset[int]) -> None:
         reached = {lines, (judgement.kind, judgement.outside), *lines}

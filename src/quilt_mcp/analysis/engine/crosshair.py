@@ -34,10 +34,12 @@ from quilt_mcp.analysis.engine.exploration import (
     ConcreteRun,
     End,
     Exploration,
+    Judgement,
     NoArguments,
     Program,
     Raised,
     Returned,
+    Run,
     Step,
     Undecided,
     Watch,
@@ -46,9 +48,10 @@ from quilt_mcp.analysis.engine.exploration import (
     watch_exceptions,
 )
 from quilt_mcp.analysis.engine.models import correct_models
+from quilt_mcp.analysis.engine.states import note_change
 from quilt_mcp.analysis.engine.subjects import satisfy_invariants
 from quilt_mcp.analysis.gate.rules import Interrupted
-from quilt_mcp.analysis.messages import FOLDER, MODULE_NAME
+from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME
 
 # The maximum share of the time limit for one path, and the minimum for a path, in seconds
 _PATH_SHARE = 0.1
@@ -81,11 +84,14 @@ class _Steps(TracingModule):  # type: ignore[no-untyped-call] # CrossHair has no
 
     def __init__(self) -> None:
         self.found: set[Step] = set()
+        self.lines: set[int | None] = set()
 
     def trace_op(self, frame: FrameType, *_: object) -> None:
         code = frame.f_code
         if code.co_filename.startswith(FOLDER):
             self.found.add((id(code), frame.f_lasti))
+            if code.co_filename == FILE_NAME:
+                self.lines.add(frame.f_lineno)
 
 
 class _Symbolic:
@@ -205,8 +211,12 @@ class SymbolicSearch:
             note_exception(error)
             self._count_undecided("The analyser cannot create the arguments of a path.")
             raise
-        if self._unstable or self.watch.state() != self.before:
-            self._unstable = True
+        is_new = not self.found.varies and note_change(self.found, self.before, self.watch.state())
+        if is_new and self.found.arguments:  # found, but not in a first call
+            self._arguments.append(self.found.arguments)
+            self.found.arguments = self.found.judgement = None
+        if self._unstable:
+            self.found.varies = True
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
         return PathOutcome(outcome.analysis, breakout=outcome.breakout or self.watch.enough())
 
@@ -214,12 +224,12 @@ class SymbolicSearch:
         """Judge a path twice: with symbolic arguments, then in plain Python with concrete ones of the same path."""
         original = self._create_arguments()
         symbolic, concrete = _Symbolic(), ConcreteRun()
-        expected = self.program(symbolic, symbolic.copy(original))
+        expected = self._run(symbolic, original)
         with _tracing():
             space.detach_path()  # after this, concrete values do not narrow the path
         realized = _rebuild(original, deep_realize)
         arguments = separate(realized)  # as a test writes them
-        judgement = self.program(concrete, concrete.copy(arguments))
+        judgement = self._run(concrete, arguments)
         is_valid = satisfy_invariants(concrete, arguments)  # CrossHair creates the items of a list without them
         if not (is_valid or judgement.outside):
             self._count_undecided("An object in an argument does not satisfy the invariants of its class.")
@@ -231,8 +241,9 @@ class SymbolicSearch:
         self.kinds.add(judgement.kind)
         if is_valid and len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
+        self.found.lines |= {line for line in symbolic.steps.lines if line}
         if judgement.kind != expected.kind:
-            is_shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
+            is_shared = self._run(concrete, realized).kind == expected.kind
             self.found.causes.add(f"{SHARED.capitalize()}." if is_shared else _OTHER_RESULT)
             self.found.undecided += 1
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
@@ -245,6 +256,11 @@ class SymbolicSearch:
             return PathOutcome(CallAnalysis())
         self.found.decided += 1
         return PathOutcome(CallAnalysis(VerificationStatus.CONFIRMED))
+
+    def _run(self, run: Run, arguments: BoundArguments) -> Judgement:
+        if self.found.varies:
+            self.watch.restore(0)  # the same random numbers on all paths
+        return self.program(run, run.copy(arguments))
 
     def _count_undecided(self, reason: str) -> None:
         """Count an undecided path, and note the reason unless one is known."""
@@ -277,7 +293,7 @@ class SymbolicSearch:
 
 def _list_caches() -> list[Any]:
     """Return the functions of the code that keep their results."""
-    kept: list[Any] = [one for one in gc.get_objects() if type(one) is _CACHED]
+    kept = [one for one in gc.get_objects() if type(one) is _CACHED]
     return [one for one in kept if getattr(one.__wrapped__, "__module__", None) == MODULE_NAME]
 
 

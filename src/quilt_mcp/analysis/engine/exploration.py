@@ -227,7 +227,20 @@ class CodeFacts:
     loops: bool = True  # whether a large argument can make the code run for long
     obstacle: str | None = None  # why nothing can be claimed about all arguments, or None
     seed: int = 0  # of the random values
+    # the cause why results differ between calls or processes, if the syntax shows one
+    varies: tuple[int | None, str, str] | None = None
+    sets: bool = False  # whether the code has sets
+    surveys: bool = False  # whether further arguments are tried after something was found
     with_bools: bool = True  # whether a claim about `int` includes `bool`
+
+
+@dataclass(slots=True)
+class Survey:
+    """What further arguments show after the search has found what it was for."""
+
+    tried: int = 0  # number of arguments that meet the preconditions
+    stopping: int = 0  # number of those with a judgement that the search is for
+    examples: dict[Hashable, tuple[BoundArguments, Judgement]] = field(default_factory=dict)  # one of each kind
 
 
 @dataclass(slots=True)
@@ -240,21 +253,28 @@ class Exploration:
     outside: int = 0  # number of paths with arguments that violate the preconditions
     undecided: int = 0  # number of paths that CrossHair gave up, or on which it disagreed with Python
     runs: int = 0  # number of runs in plain Python with boundary values and random values
+    lines: set[int] = field(default_factory=set)  # of the canonical source, that runs have executed
+    longest: int | None = None  # the length up to which all paths were decided, of arguments and what is in them
     members: bool = False  # whether the runs were with all arguments of the types
+    sets: bool = False  # whether the code has sets, of which the order differs between processes
+    varies: bool = False  # whether the result of a call can depend on the time, random numbers or earlier calls
     complete: bool = False  # whether all paths were decided, although nothing is claimed
     obstacle: str | None = None  # why nothing can be claimed, also if all paths were decided
     causes: Causes = field(default_factory=Causes)  # why paths stayed undecided
     kinds: frozenset[Hashable] = frozenset()  # for End.ALL_PATHS, the kinds of the judgements
     arguments: BoundArguments | None = None  # for End.STOPPED, the concrete arguments
     judgement: Judgement | None = None  # for End.STOPPED, the judgement of the concrete run
+    survey: Survey | None = None  # for End.STOPPED, if it was asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """The callbacks of an exploration."""
 
-    # returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
+    # returns a fingerprint of everything that outlives a call. If a run changes it, nothing is claimed.
     state: Callable[[], Hashable] = lambda: None
+    # puts it back and seeds random numbers, for code with results that differ: then each run is a first call
+    restore: Callable[[int], None] = lambda _: None
     # gets each judgement of a concrete run that does not stop the exploration
     on_judgement: OnJudgement = lambda *_: None
     # gets the exploration between its parts. The process can be killed in any of them.

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from re import _parser
 from time import perf_counter
 from types import FunctionType
-from typing import Any
 
 import z3  # type: ignore[import-untyped] # z3 ships no type information
 from crosshair import core, simplestructs, smt, statespace, type_repo
@@ -109,7 +108,7 @@ def correct_models() -> None:
         _hold_methods(cls, _EXACT_WITH_INTEGERS, _INTEGERS)
 
 
-def _find_name(function: Any) -> str:
+def _find_name(function: object) -> str:
     module = getattr(function, "__module__", None) or getattr(getattr(function, "__objclass__", None), "__module__", "")
     name = str(getattr(function, "__qualname__", ""))
     return name if module == builtins.__name__ else f"{module}.{name}"
@@ -162,7 +161,7 @@ def _limit_integers(model: Callable[..., object]) -> Callable[..., object]:
 def _note_instances(owner: type[BaseException]) -> None:
     """Note each exception of the analyser when it is created: code could prevent that it arrives."""
 
-    def create(cls: type[BaseException], *args: Any, **_: Any) -> BaseException:
+    def create(cls: type[BaseException], *args: object, **_: object) -> BaseException:
         error = BaseException.__new__(cls, *args)
         note_raised(error)
         return error
@@ -173,10 +172,10 @@ def _note_instances(owner: type[BaseException]) -> None:
 def _lift_limit_of_digits() -> None:
     """Let z3 convert integers that have more decimal digits than Python converts."""
 
-    def lift(owner: Any, name: str) -> None:
+    def lift(owner: object, name: str) -> None:
         plain = getattr(owner, name)
 
-        def convert(value: Any) -> object:
+        def convert(value: object) -> object:
             limit = sys.get_int_max_str_digits()
             sys.set_int_max_str_digits(0)
             try:
@@ -220,13 +219,13 @@ _plain_parse = relib.parse
 _LINE_FEED = 10
 
 
-def _parse_pattern(pattern: object, flags: int) -> list[Any]:
+def _parse_pattern(pattern: object, flags: int) -> list[object]:
     """Parse a regular expression. Outside of multi-line mode, `$` also matches before a line feed at the end."""
     parsed = _plain_parse(pattern, flags)
     return list(_expand_ends(parsed)) if not flags & re.MULTILINE else parsed
 
 
-def _expand_ends(items: Sequence[Any]) -> Iterator[Any]:
+def _expand_ends(items: Sequence[tuple[object, object]]) -> Iterator[tuple[object, object]]:
     for operation, argument in items:
         if operation is relib.AT and argument is relib.AT_END:
             end = [(relib.AT, relib.AT_END_STRING)]
@@ -236,7 +235,7 @@ def _expand_ends(items: Sequence[Any]) -> Iterator[Any]:
             yield operation, _expand_argument(argument)
 
 
-def _expand_argument(argument: Any) -> Any:
+def _expand_argument(argument: object) -> object:
     if isinstance(argument, _parser.SubPattern):
         argument.data = list(_expand_ends(argument.data))
         return argument

@@ -24,7 +24,9 @@ from quilt_mcp.analysis.engine.candidates import (
     Candidates,
     give_bools,
     has_only_plain_values,
+    has_sized_values,
     is_harmless,
+    limit_length,
     rank_size,
     share,
 )
@@ -32,7 +34,6 @@ from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
 from quilt_mcp.analysis.engine.exploration import Budget, CodeFacts, End, Exploration, NoArguments, Program, Watch
 from quilt_mcp.analysis.engine.source_text import Names, evaluate, write_exactly
-from quilt_mcp.analysis.engine.states import State, find_change
 from quilt_mcp.analysis.messages import ANSWER_TEXT
 
 
@@ -56,6 +57,8 @@ _LAST = 0.2  # the share of the time for concrete values after the symbolic path
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
 _CHANGED_RUNS, _RUNS = 200, 80
 _QUICK_SECONDS = 0.3
+_SHORT, _MOST_LENGTH = 0.1, 12  # the share of the time for short values, and the maximum length that is tried
+_SURVEYED, _SURVEY_SECONDS = 300, 0.5
 _MOST_MEMBERS = 1_000
 _ONLY_CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
 _MISSED = "A run with concrete values has a result that the analyser found on no path."
@@ -66,15 +69,19 @@ class Explorer:
 
     def __init__(self, program: Program, signature: Signature, budget: Budget, watch: Watch, facts: CodeFacts) -> None:
         self._budget, self._facts, self._watch = budget, facts, watch
-        self._found = Exploration()
+        self._found = Exploration(sets=facts.sets, varies=facts.varies is not None)
+        if facts.varies:
+            self._found.causes.found[facts.varies] = None
         self._started = time.perf_counter()
         self._candidates = Candidates(signature, facts.literals, facts.seed)
+        self._program, self._signature = program, signature
         self._before = before = watch.state()  # of the module, which runs can change
         chance = Random(facts.seed)  # noqa: S311 - it protects nothing
         self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
         self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
         self._obstacle = _find_obstacle(signature, self._candidates, facts)  # why nothing may be claimed, if so
         self._is_plain = has_only_plain_values(signature)
+        self._is_sized = has_sized_values(signature)
 
     def run(self) -> Exploration:
         """Explore. `NoArguments`: an annotation of the signature is not a type."""
@@ -87,20 +94,18 @@ class Explorer:
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._obstacle:
             found.complete, found.obstacle = found.end is End.ALL_PATHS, self._obstacle
             found.end = End.UNDECIDED
-        if found.end is End.UNSTABLE:
-            self._note_change()
+        if found.varies and found.end is not End.STOPPED:
+            found.end = End.UNSTABLE
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
+        if found.end is End.STOPPED and found.arguments and self._facts.surveys and not found.varies:
+            edges = (one for one in self._candidates.make_boundaries() if is_harmless(one))
+            further = self._concrete.draw(_SURVEYED, harmless=True)
+            until = time.perf_counter() + min(_SURVEY_SECONDS, self._budget.seconds * _SHORT)
+            found.survey = self._concrete.survey(chain([found.arguments], edges, further), until)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
-
-    def _note_change(self) -> None:
-        """Note why the end is End.UNSTABLE: what the runs have changed, or that they differ although it is the same."""
-        before, after = self._before, self._watch.state()
-        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-        name, reason = known or ("", "Two runs with the same arguments have different results.")
-        self._found.causes.add(reason, operation=name)
 
     def _refute(self, change: Callable[[BoundArguments], Iterator[BoundArguments]], reason: str) -> End:
         """Try to refute a claim with changed arguments, which the paths and the other runs do not have."""
@@ -119,7 +124,7 @@ class Explorer:
 
     def _try_members(self) -> End | None:
         """Try all arguments, if they are few. Then no path is left. Return None if they are many."""
-        if self._obstacle:
+        if self._obstacle or self._found.varies:
             return None
         members = self._candidates.list_all(_MOST_MEMBERS)
         if members is None:
@@ -144,6 +149,7 @@ class Explorer:
             or self._try_random(_QUICK_RUNS)
             or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - self._budget.first - _LAST)))
             or self._try_random(_MORE_RUNS)
+            or self._follow_short_values()
             or self._follow_paths(self._moment(1 - _LAST) - time.perf_counter())
             or self._finish()
         )
@@ -170,10 +176,29 @@ class Explorer:
         self._concrete.corpus.extend(self._symbolic.take_arguments())
         self._watch.on_progress(self._found)
         if end is End.STOPPED and self._found.arguments and self._found.judgement:
+            self._symbolic.end = End.UNDECIDED  # unless it is confirmed
             return self._concrete.confirm(self._found.arguments, self._found.judgement)
         if end is End.ALL_PATHS:
             return self._challenge_claim()
         return end if end in {End.UNSTABLE, End.ENOUGH} else None
+
+    def _follow_short_values(self) -> End | None:
+        """Follow all paths for short texts and containers, of each length after the other, for a share of the time."""
+        if not self._is_sized or self._obstacle or self._found.varies:
+            return None
+        until = self._moment(self._budget.first) + self._budget.seconds * _SHORT
+        for length in range(_MOST_LENGTH):
+            found = Exploration()
+            program = limit_length(self._program, length)
+            search = SymbolicSearch(program, self._signature, Watch(state=self._watch.state), found, self._before)
+            end = search.follow(until - time.perf_counter(), self._budget)
+            if end is End.STOPPED and found.arguments and found.judgement:
+                return self._concrete.confirm(found.arguments, found.judgement)
+            if end is not End.ALL_PATHS:
+                break
+            self._found.longest = length
+            self._found.lines |= found.lines
+        return None
 
     def _challenge_claim(self) -> End:
         """Try to refute what holds on all paths with concrete values."""
@@ -229,6 +254,7 @@ def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record
     found: dict[str, Any] = {"end": explored.end.name, "paths": explored.paths, "decided": explored.decided}
     if explored.end is End.ALL_PATHS:
         found["kinds"] = sorted({write_kind(one) for one in explored.kinds})
+    found |= {name: True for name in ("varies", "sets") if getattr(explored, name)}
     if explored.end is End.STOPPED and explored.arguments:
         texts = {name: write_exactly(one, names) for name, one in explored.arguments.arguments.items()}
         pieces = {
@@ -280,6 +306,7 @@ class Replay:
             values = {name: evaluate("".join(parts), self._names) for name, parts in recorded["arguments"].items()}
         except Exception:  # noqa: BLE001 - the constructors are analysed code
             return Exploration(End.DIFFERS)
+        search.found.varies = recorded.get("varies", False)
         end = search.try_all([BoundArguments(signature, values)], deadline)
         return search.found if end is End.STOPPED else Exploration(End.DIFFERS)
 

@@ -24,7 +24,7 @@ from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleT
 from typing import Any, NamedTuple
 
 from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
-from quilt_mcp.analysis.engine.exploration import read_attributes
+from quilt_mcp.analysis.engine.exploration import Exploration, read_attributes
 from quilt_mcp.analysis.engine.scalars import include_clauses
 from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
 from quilt_mcp.analysis.gate.changes import CONSTRUCTORS, Meanings, changes_others
@@ -55,6 +55,17 @@ class State(NamedTuple):
     random: Hashable
     context: Hashable
     modules: tuple[tuple[tuple[str, Hashable], ...], ...]
+
+
+def note_change(found: Exploration, before: Hashable, after: Hashable) -> bool:
+    """Return whether two fingerprints differ. Then results can differ between calls; note why."""
+    if before == after:
+        return False
+    known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
+    name, reason = known or ("", "A call changes something that outlives it.")
+    found.causes.add(reason, operation=name)
+    found.varies = True
+    return True
 
 
 def find_change(before: State, after: State) -> tuple[str, str] | None:
@@ -120,7 +131,7 @@ class _StateReader:
 
     def _read_attributes(self, value: object) -> Hashable:
         if isinstance(value, FunctionType):
-            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+            cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
             return self._read_values([value.__defaults__, value.__kwdefaults__, cells, vars(value)])
         if isinstance(value, MethodType | BuiltinMethodType):
             return self._read_value(value.__self__)
@@ -168,7 +179,7 @@ def _is_changeable(value: object) -> bool:
     return type(value) not in _PLAIN and not isinstance(value, type) and type(value).__name__ != "_lru_list_elem"
 
 
-def _is_filled(cell: CellType) -> bool:
+def is_filled(cell: CellType) -> bool:
     try:
         cell.cell_contents  # noqa: B018 - raises if the cell is empty
     except ValueError:
@@ -297,7 +308,7 @@ def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
             is_shared = is_member or (0 in depths and not attributes.isdisjoint(vars(value)))
         else:
             # an operator is given an object of its class
-            own_objects = [one for one in _walk(value, own) if type(one).__module__ in own] if has_operators else []
+            own_objects = [one for one in walk(value, own) if type(one).__module__ in own] if has_operators else []
             is_shared = any(_is_changeable_in(value, depth, own) for depth in depths)
             is_shared = is_shared or _is_changeable_in(own_objects, 1, own)
         if is_shared or _has_hidden_state(value, changes.names, own):
@@ -308,11 +319,11 @@ def _changes_when_read(value: object, own: Collection[str]) -> bool:
     """Return whether a value has a random generator, or a defaultdict, in which a missing key is then present."""
     return any(
         isinstance(one, random.Random) or (isinstance(one, defaultdict) and one.default_factory is not None)
-        for one in _walk(value, own)
+        for one in walk(value, own)
     )
 
 
-def _walk(value: object, own: Collection[str]) -> Iterator[object]:
+def walk(value: object, own: Collection[str]) -> Iterator[object]:
     """Yield a value and its parts, at most as many as are watched: nothing is claimed about a module with more."""
     waiting, seen = [value], {id(value)}
     while waiting:
@@ -385,7 +396,7 @@ _OF_CLASSES = frozenset({"_abc_impl", "_field_defaults"})  # Python makes them, 
 
 def _list_hidden_parts(value: object, own: Collection[str]) -> list[object]:
     if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
         defaults = value.__defaults__ or (), (value.__kwdefaults__ or {}).values()
         return [*itertools.chain(*defaults), *cells, *vars(value).values()]
     if isinstance(value, MethodType | BuiltinMethodType):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from inspect import BoundArguments, Parameter, Signature
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Literal
 
 from crosshair.condition_parser import Pep316Parser
@@ -50,10 +50,12 @@ def find_subject(loaded: Loaded, name: str) -> Subject:
     `AnalysisRefused`: there is not exactly one, or its kind is not supported.
     """
     node = find_function(loaded.tree, name)
-    function, kind, owner = _find_object(loaded.module, name)
-    if not isinstance(function, FunctionType) or function.__code__.co_name != node.name:
+    called, kind, owner = _find_object(loaded.module, name)
+    function = _find_defined(called, node)
+    if function is None or not callable(called):
         raise AnalysisRefused(
-            "UnsupportedFunction", f"A decorator or an assignment replaces the function `{name}`. Remove it."
+            "UnsupportedFunction",
+            f"A decorator or an assignment replaces the function `{name}`, and does not call it. Remove it.",
         )
     if inspect.isgeneratorfunction(function):
         raise AnalysisRefused(
@@ -73,8 +75,31 @@ def find_subject(loaded: Loaded, name: str) -> Subject:
     if owner is not None and kind == "class":
         # the class is not an argument that can vary
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-        return Subject(partial(function, owner), signature, node, function, name, kind, owner)
-    return Subject(function, signature, node, function, name, kind, owner)
+        return Subject(partial(called, owner), signature, node, function, name, kind, owner)
+    return Subject(called, signature, node, function, name, kind, owner)
+
+
+def _find_defined(called: object, node: ast.FunctionDef) -> FunctionType | None:
+    """Return the function that a statement defines, also if what a decorator made of it calls it; None if unknown."""
+    waiting, seen = [called], set[int]()
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, FunctionType):
+            if one.__code__.co_name == node.name and one.__module__ == MODULE_NAME:
+                return one
+            waiting += [cell.cell_contents for cell in one.__closure__ or () if _is_function(cell)]
+        waiting += [getattr(one, "__wrapped__", None)] if callable(one) else []
+    return None
+
+
+def _is_function(cell: CellType) -> bool:
+    try:
+        return isinstance(cell.cell_contents, FunctionType)
+    except ValueError:  # it is empty
+        return False
 
 
 def _find_object(module: ModuleType, name: str) -> tuple[object, SubjectKind, type | None]:

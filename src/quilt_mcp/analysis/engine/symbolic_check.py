@@ -27,7 +27,6 @@ from quilt_mcp.analysis.engine.exploration import (
     Undecided,
 )
 from quilt_mcp.analysis.engine.source_text import (
-    NO_TEST,
     make_counterexample,
     write_exception,
     write_source,
@@ -48,7 +47,7 @@ from quilt_mcp.analysis.engine.subjects import (
     parse_contract,
     walk_parts,
 )
-from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.engine.task import Task, add_notes, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.rules import Interrupted
 from quilt_mcp.analysis.messages import Counterexample, Request
 
@@ -72,14 +71,14 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
         explored = task.explore(
             subject,
             check.judge,
-            lambda found: _make_answer(task, counterexamples, [*explorations, found]),
+            lambda found: _make_answer(task, subject, counterexamples, [*explorations, found]),
             share=1 / (len(checks) - number),
         )
         explorations.append(explored)
         if explored.arguments and explored.judgement:
             found = check.find_clearer(explored.arguments, explored.judgement)
             counterexamples.append(check.describe_violation(task, *found))
-    return _make_answer(task, counterexamples, explorations)
+    return _make_answer(task, subject, counterexamples, explorations)
 
 
 class Broken(NamedTuple):
@@ -235,7 +234,7 @@ def _check_names(contract: Contract, function: FunctionType) -> None:
 
 
 def _make_answer(
-    task: Task, counterexamples: list[Counterexample], explorations: list[Exploration]
+    task: Task, subject: Subject, counterexamples: list[Counterexample], explorations: list[Exploration]
 ) -> "SymbolicCheckResult":
     paths = sum(one.paths for one in explorations)
     verified = all(one.end is End.ALL_PATHS for one in explorations)
@@ -243,15 +242,16 @@ def _make_answer(
         "status": _find_status(counterexamples, explorations),
         "counterexamples": list(counterexamples),
         "paths_explored": paths,
-        "paths_verified": sum(one.decided for one in explorations),
+        "paths_verified": sum(
+            one.paths if one.end is End.ALL_PATHS else one.decided + one.outside for one in explorations
+        ),
         "time_seconds": task.elapsed(),
         "coverage_estimate": 1.0 if verified else None,  # the number of paths is not known
-        "coverage": describe_coverage(explorations),
+        "coverage": describe_coverage(explorations, task, subject),
     }
     if counterexamples:
         answer["confirmed_by_replay"] = True  # an exploration stops only on a concrete run
-        if any(one["test"] is None for one in counterexamples):
-            answer["message"] = NO_TEST
+        add_notes(answer, counterexamples, explorations)
     if answer["status"] == "error":
         answer["error_type"] = "PreconditionNeverMet"
         answer["message"] = "No arguments satisfy the preconditions, so nothing was checked. Weaken them."
@@ -302,15 +302,14 @@ def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> 
         "paths_to_exception": 0,
         "total_paths_explored": explored.paths,
         "time_seconds": task.elapsed(),
-        "coverage": describe_coverage([explored]),
+        "coverage": describe_coverage([explored], task, subject),
     }
     if explored.arguments and explored.judgement:
         (outcome,) = explored.judgement.outcomes
         assert isinstance(outcome, Raised)  # noqa: S101 - for the type checker
         example = _describe_exception(task, subject, explored.arguments, outcome.error)
         answer |= {"triggering_inputs": [example], "paths_to_exception": 1, "confirmed_by_replay": True}
-        if example["test"] is None:
-            answer["message"] = NO_TEST
+        add_notes(answer, [example], [explored])
     elif answer["status"] != "unreachable":
         answer["message"] = explain_undecided([explored], task.path_limit)
         answer["undecided"] = task.list_undecided([explored])

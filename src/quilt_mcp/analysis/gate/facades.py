@@ -16,14 +16,14 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported
 
 from quilt_mcp.analysis.gate.changes import list_bound
 from quilt_mcp.analysis.gate.rules import WITHHELD, Refused
-from quilt_mcp.analysis.messages import FOLDER
+from quilt_mcp.analysis.messages import FOLDER, MODULE_NAME
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
 # The modules in allowed packages, apart from private ones. A package has them as attributes only after an import.
@@ -40,6 +40,7 @@ def make_facade(name: str) -> ModuleType:
     if name == "logging":
         return refuse_others(make_logging(), real)
     shown = {one: getattr(real, one) for one in _list_public(real) if one not in WITHHELD.get(name, ())}
+    shown |= {"wraps": wraps, "update_wrapper": update_wrapper} if name == "functools" else {}
     module = ModuleType(name)
     vars(module).update(
         {
@@ -96,6 +97,30 @@ def _list_refused(module_name: str) -> Collection[str]:
     if module_name not in ALLOWED_MODULES:
         return ()  # another file of the project
     return {*_list_public(import_module(module_name))} - {*_list_public(make_facade(module_name))}
+
+
+_COPIED = ("__name__", "__qualname__", "__doc__", "__module__")
+
+
+def wraps(wrapped: object) -> Callable[[object], object]:
+    """Make a decorator as the one of the library does."""
+    return lambda wrapper: update_wrapper(wrapper, wrapped)
+
+
+def update_wrapper(wrapper: object, wrapped: object) -> object:
+    """Give a function of the code the name, the documentation and the attributes of another one.
+
+    The function of the library sets any attribute of any object.
+    """
+    if _is_own_function(wrapper) and _is_own_function(wrapped):
+        for name in _COPIED:
+            setattr(wrapper, name, getattr(wrapped, name))
+        vars(wrapper).update(vars(wrapped), __wrapped__=wrapped)
+    return wrapper
+
+
+def _is_own_function(value: object) -> bool:
+    return type(value) is FunctionType and value.__globals__.get("__name__") == MODULE_NAME
 
 
 _LEVELS = {"NOTSET": 0, "DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}

@@ -33,7 +33,7 @@ from quilt_mcp.analysis.gate.changes import Changes, changes_imported
 from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
 from quilt_mcp.analysis.gate.reduction import find_imports, find_unchanged, remove_definitions
 from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Interrupted, Refused
-from quilt_mcp.analysis.gate.tree import names_base_exception
+from quilt_mcp.analysis.gate.tree import names_base_exception, read_getattr
 from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report
 from quilt_mcp.analysis.policy import Policy
 
@@ -93,7 +93,23 @@ def has_attribute(value: object, name: str) -> bool:
 
 ANALYSER_EXCEPTIONS: tuple[type[BaseException], ...] = (ControlFlowException, NotDeterministic, Interrupted, Refused)
 """What ends a run that code must not end otherwise."""
-GUARDS: Mapping[str, Callable[..., object]] = {"__owned__": check_owned, "__formats__": check_formats}
+
+
+def get_attribute(value: object, name: str, line: int, *default: object) -> object:
+    """Return `getattr(value, name, *default)`. The gate has checked the name."""
+    if name == "format":
+        check_formats(value, line)
+    with _no_tracing():
+        if isinstance(value, CrossHairValue) and not hasattr(python_type(value), name):
+            raise CrosshairUnsupported  # its attributes are not known
+    return getattr(value, name, *default)
+
+
+GUARDS: Mapping[str, Callable[..., object]] = {
+    "__owned__": check_owned,
+    "__formats__": check_formats,
+    "__attribute__": get_attribute,
+}
 """The checks by their names in the compiled code. The gate lets no code use such names."""
 
 
@@ -118,6 +134,14 @@ class _Guarding(ast.NodeTransformer):
             guard = ast.Name("__owned__" if stores else "__formats__", ast.Load())
             call = ast.Call(guard, [node.value, ast.Constant(self._lines[id(node)])], [])
             node.value = ast.copy_location(call, node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        is_getattr = read_getattr(node) is not None
+        self.generic_visit(node)
+        if is_getattr:
+            node.func = ast.copy_location(ast.Name("__attribute__", ast.Load()), node.func)
+            node.args.insert(2, ast.Constant(self._lines[id(node)]))
         return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.ExceptHandler:

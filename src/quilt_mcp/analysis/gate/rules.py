@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Mapping
 
+from quilt_mcp.analysis.policy import ALLOWED_MODULES
+
 # The message of each refusal: the reason and what to change. It contains no text from the code.
 RULES = {
     "size": "The code is larger than code_size_bytes in config://security.",
@@ -12,7 +14,8 @@ RULES = {
     "nodes": "The code has too many statements and expressions. Send only the functions that the analysis needs.",
     "canonical": "The code has a construct that the sandbox cannot rewrite without changing it. Use a simpler one.",
     "construct": "The code has an unsupported construct, such as async or type parameters.",
-    "import": "The code imports a module or name that is not allowed. See allowed_modules in config://security.",
+    "import": "The code imports a module or name that is not allowed. Pass what you need of it as an argument. Allowed"
+    f" are {', '.join(ALLOWED_MODULES)}.",
     "builtin": "The code uses a builtin that is not allowed. See dangerous_builtins in config://security.",
     "type": "The code uses `type` other than in a call with one argument that is not a class, or `__class__` of a"
     " class. Use typing.Type in annotations and isinstance() in checks.",
@@ -27,7 +30,8 @@ RULES = {
     " variable.",
     "identifier": "The code has an identifier with a character that is not an ASCII letter, digit or underscore.",
     "literal": "The code has a literal that is too long. Compute it instead.",
-    "metaclass": "The code has a class with keyword arguments, such as a metaclass. Remove them.",
+    "metaclass": "The code has a class with keyword arguments, such as a metaclass. Remove them, apart from"
+    " `total` of a TypedDict.",
     "annotation": "The code has an annotation that is computed, or a text there that is not an annotation. Use names,"
     " attributes, subscripts, `|`, lists, tuples and constants.",
     "withheld": "The code uses a name of an allowed module that analysed code cannot have. See withheld_names in"
@@ -43,7 +47,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "syntax": ("def f(:",),
     "construct": ("async def f(): pass", "async def f():\n    async with x: pass"),
     "import": ("import os", "from . import x", "from random import _inst", "from __future__ import division"),
-    "builtin": ("getattr(x, 'a')", "vars(x)", "x = open", "raise SystemExit"),
+    "builtin": ("getattr(x, name)", "x = getattr", "vars(x)", "x = open", "raise SystemExit"),
     "type": ("type('C', (), {})", "kind = type", "class C(type): pass", "type(int)", "int.__class__"),
     "dunder": (
         "self.__class__ = C",
@@ -67,7 +71,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "metaclass": ("class C(metaclass=M): pass", "class C(B, option=1): pass"),
     "annotation": ("def f(x: int if 1 else str): pass", "x: [int][0].y() = 1", "def f(x: 'the number'): pass"),
     "withheld": (
-        "from functools import wraps",
+        "from functools import singledispatch",
         "import operator\nkey = operator.attrgetter('x')",
         "import logging\nlogging.root",
     ),
@@ -166,12 +170,19 @@ CONTRACT_NAMES = frozenset({"__return__", "__old__"})
 # Public names of allowed modules that facades do not have, with the reason
 WITHHELD: Mapping[str, frozenset[str]] = {
     "abc": frozenset({"ABCMeta"}),  # called with three arguments, it creates a class with any names
+    # set attributes of `sys`; change the directory; are for async
+    "contextlib": frozenset(
+        {"redirect_stdout", "redirect_stderr", "chdir"}
+        | {"AbstractAsyncContextManager", "AsyncExitStack", "aclosing", "asynccontextmanager"}
+    ),
     "dataclasses": frozenset({"make_dataclass"}),  # makes code from names in strings
     "enum": frozenset({"EnumMeta", "EnumType", "global_enum"}),  # create classes; write into other modules
     "functools": frozenset(
-        # set attributes by name, also __doc__ and __wrapped__; evaluate annotations
-        {"WRAPPER_ASSIGNMENTS", "WRAPPER_UPDATES", "singledispatch", "singledispatchmethod", "update_wrapper", "wraps"}
+        # evaluate annotations. `wraps` and `update_wrapper` are in facades.py
+        {"WRAPPER_ASSIGNMENTS", "WRAPPER_UPDATES", "singledispatch", "singledispatchmethod"}
     ),
+    # read files; take long on purpose; load algorithms by name
+    "hashlib": frozenset({"file_digest", "new", "pbkdf2_hmac", "scrypt"}),
     "operator": frozenset({"attrgetter", "methodcaller"}),  # get attributes by computed name
     "random": frozenset({"SystemRandom"}),  # random numbers of the operating system: no run can be repeated
     "string": frozenset({"Formatter"}),  # gets attributes by computed name

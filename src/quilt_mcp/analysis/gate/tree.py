@@ -91,6 +91,15 @@ def read_last_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
+def read_getattr(node: ast.Call) -> ast.Attribute | None:
+    """Return `x.name` for `getattr(x, "name")`, also with a default value; None for other calls."""
+    match node:
+        case ast.Call(ast.Name("getattr"), [value, ast.Constant(str(name)), *default], []) if len(default) <= 1:
+            has_name = name.isidentifier() and not any(isinstance(one, ast.Starred) for one in (value, *default))
+            return ast.Attribute(value, name, ast.Load()) if has_name else None
+    return None
+
+
 def names_base_exception(handled: ast.expr | None) -> bool:
     return isinstance(handled, ast.Name) and handled.id == "BaseException"
 
@@ -188,6 +197,9 @@ class _Checker(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
+        if (read := read_getattr(node)) is not None:  # as the attribute that it reads
+            self._handled.add(node.func)
+            self.visit_Attribute(ast.copy_location(read, node))
         one_argument = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         if isinstance(node.func, ast.Name) and one_argument:
             self._called.add(node.func)
@@ -225,8 +237,10 @@ class _Checker(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._check_name(node.name, node)
-        if node.keywords:
-            raise refuse("metaclass", node)
+        for one in node.keywords:
+            is_total = one.arg == "total" and isinstance(one.value, ast.Constant)
+            if not is_total or [read_last_name(base) for base in node.bases] != ["TypedDict"]:
+                raise refuse("metaclass", node)
         for target, names in find_slots(node):
             for name in names:
                 self._check_name(name, target)
