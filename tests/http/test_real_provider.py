@@ -217,8 +217,12 @@ async def test_the_client_of_fastmcp_signs_in_once(
     port = find_port()
     url = f"http://127.0.0.1:{port}/mcp"
     async with signing_in(
-        request, tmp_path, *arguments, port=port, seconds=2
-    ):  # until a token ends, and not for a wait
+        request,
+        tmp_path,
+        *arguments,
+        port=port,
+        seconds=2,  # of tokens, which the clients renew
+    ):
         person = Person(url)
         for _ in range(ROUNDS):
             async with Client(StreamableHttpTransport(url, auth=person)) as client:
@@ -238,8 +242,12 @@ async def test_mcp_remote_signs_in_once(
     command = [str(find_node(folder)), proxy, url, str(find_port()), "--allow-http", "--transport", "http-only"]
     environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "MCP_REMOTE_CONFIG_DIR": str(tmp_path / "remote")}
     async with signing_in(
-        request, tmp_path, *arguments, port=port, seconds=2
-    ):  # until a token ends, and not for a wait
+        request,
+        tmp_path,
+        *arguments,
+        port=port,
+        seconds=2,  # of tokens, which the clients renew
+    ):
         for number in range(2):  # the second start uses what the first one stored
             process = await asyncio.create_subprocess_exec(
                 *command,

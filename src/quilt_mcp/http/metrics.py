@@ -104,14 +104,6 @@ class Metrics:
             registry=own,
             multiprocess_mode="livemostrecent",
         )
-        if settings:
-            read_at = Gauge(
-                "quilt_mcp_settings_read_timestamp_seconds",
-                "When a worker read its settings.",
-                registry=own,
-                multiprocess_mode="liveall",
-            )
-            read_at.set(settings.read_at)
         self._events = counter(
             "quilt_mcp_events_total", "Exceeded limits, and failures of the shared state.", ["event"]
         )
@@ -123,6 +115,8 @@ class Metrics:
         messages = counter("quilt_mcp_messages_total", "Messages to the MCP endpoint, by what answers them.", ["path"])
         self._messages = {path: messages.labels(path) for path in PATHS}
         self._show_zeros()
+        if settings:
+            self._show_settings(settings)
 
     @contextmanager
     def watching(self, reads: Reads, admission: Admission) -> Iterator[None]:
@@ -150,6 +144,11 @@ class Metrics:
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no annotation here
         return generate_latest(registry)
+
+    def _show_settings(self, settings: WorkerSettings) -> None:
+        """Show which settings this worker has, by the time at which it read them."""
+        name, text = "quilt_mcp_settings_read_timestamp_seconds", "When a worker read its settings."
+        Gauge(name, text, registry=self._registry, multiprocess_mode="liveall").set(settings.read_at)
 
     def _show_zeros(self) -> None:
         """Create the counters that should stay at zero, because alerts cannot detect the first increase otherwise."""

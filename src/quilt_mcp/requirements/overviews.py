@@ -15,9 +15,10 @@ from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.core.errors import NotFound
-from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
+from quilt_mcp.requirements.answers import BriefEntity, ProjectName
 from quilt_mcp.requirements.conditions import Conditions, Selection, hide, is_below, restrict
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.overview_answers import Change, Coverage, Gap
 from quilt_mcp.requirements.parameters import EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
 from quilt_mcp.requirements.selecting import DEFAULT, Mark, decode_mark, encode_mark

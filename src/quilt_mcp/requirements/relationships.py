@@ -8,9 +8,9 @@ from sqlalchemy.sql.selectable import FromClause
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.cuts import fit
-from quilt_mcp.requirements.answers import RelatedPair, RelationshipCount
 from quilt_mcp.requirements.conditions import Conditions, match_any, restrict
 from quilt_mcp.requirements.model import REQUIREMENT
+from quilt_mcp.requirements.overview_answers import RelatedPair, RelationshipCount
 from quilt_mcp.requirements.overviews import Filter
 from quilt_mcp.requirements.parameters import decode_position, encode_position, refuse_value
 from quilt_mcp.requirements.reads import Reader

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Unpack, cast
 from quilt_mcp.app import current_app
 from quilt_mcp.requirements.answers import (
     BRIEF,
-    ChangePage,
-    Coverage,
     Entities,
     EpicHierarchy,
     MemberPage,
     ProjectPage,
-    RelationshipPage,
     RequirementRelationships,
     RequirementTypePage,
     SearchPage,
-    Summary,
     Trace,
 )
 from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind, format_reference
+from quilt_mcp.requirements.overview_answers import ChangePage, Coverage, RelationshipPage, Summary
 from quilt_mcp.requirements.parameters import (
     FilterTexts,
     can_name,

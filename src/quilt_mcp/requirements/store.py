@@ -11,23 +11,19 @@ from quilt_mcp.requirements import model, parameters
 from quilt_mcp.requirements.answers import (
     EPICS,
     REQUIREMENTS,
-    Change,
-    Coverage,
     Entities,
     EpicHierarchy,
     Member,
     Project,
-    RelatedPair,
-    RelationshipCount,
     RequirementRelationships,
     RequirementType,
     SearchPage,
-    Summary,
     Trace,
 )
 from quilt_mcp.requirements.conditions import Scope, Selection, load_scope
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.model import Kind
+from quilt_mcp.requirements.overview_answers import Change, Coverage, RelatedPair, RelationshipCount, Summary
 from quilt_mcp.requirements.overviews import FIRST, find_filter, read_changes, read_coverage
 from quilt_mcp.requirements.parameters import EntityId, Filters, parse_category, parse_depth
 from quilt_mcp.requirements.reads import MAX_LIMIT as MAX_RELATIONSHIPS

@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 from sqlalchemy import FromClause, func, select
 
 from quilt_mcp.requirements import model
-from quilt_mcp.requirements.answers import Group, KindSummary, Summary, ValueCount
 from quilt_mcp.requirements.model import KINDS, PRIORITIES, Kind
+from quilt_mcp.requirements.overview_answers import Group, KindSummary, Summary, ValueCount
 from quilt_mcp.requirements.overviews import Filter
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, AnyRow, metadata

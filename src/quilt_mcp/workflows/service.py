@@ -155,6 +155,8 @@ JSONObject = Annotated[AnyObject | SkipJsonSchema[None], Field(description="Up t
 
 
 class NewStep(TypedDict):
+    """A step."""
+
     # without texts and limits: each conversation contains its schema, workflow_add_step has them, and they are checked
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads it
 
