@@ -114,9 +114,7 @@ class Metrics:
         self._list_errors = counter("mcp_resources_list_provider_errors_total", "Provider failures.", ["provider"])
         messages = counter("quilt_mcp_messages_total", "Messages to the MCP endpoint, by what answers them.", ["path"])
         self._messages = {path: messages.labels(path) for path in PATHS}
-        self._show_zeros()
-        if settings:
-            self._show_settings(settings)
+        self._show_first_values()
 
     @contextmanager
     def watching(self, reads: Reads, admission: Admission) -> Iterator[None]:
@@ -145,13 +143,14 @@ class Metrics:
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no annotation here
         return generate_latest(registry)
 
-    def _show_settings(self, settings: WorkerSettings) -> None:
-        """Show which settings this worker has, by the time at which it read them."""
-        name, text = "quilt_mcp_settings_read_timestamp_seconds", "When a worker read its settings."
-        Gauge(name, text, registry=self._registry, multiprocess_mode="liveall").set(settings.read_at)
+    def _show_first_values(self) -> None:
+        """Show when this worker read its settings, and the counters that should stay at zero.
 
-    def _show_zeros(self) -> None:
-        """Create the counters that should stay at zero, because alerts cannot detect the first increase otherwise."""
+        Alerts cannot detect the first increase of a counter otherwise.
+        """
+        if self.settings:
+            name, text = "quilt_mcp_settings_read_timestamp_seconds", "When a worker read its settings."
+            Gauge(name, text, registry=self._registry, multiprocess_mode="liveall").set(self.settings.read_at)
         for event in get_args(Event):
             self._events.labels(event)
         for status in (*STATUSES.values(), "error"):
