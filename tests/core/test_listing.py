@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import mcp_types
 import pytest
 from fastmcp import Client
@@ -77,6 +78,7 @@ class Shop:
         seconds: float = 5.0,
         ttl_seconds: float = 0,
         admit: Admit = lambda _: nullcontext(),
+        prepare: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
     ) -> None:
         self.scope: Any = "everyone"
         self.before_scope: Callable[[], Awaitable[None]] | None = None
@@ -84,7 +86,7 @@ class Shop:
         rows = [toy(uri, nothing) for uri in static or ["shop://info"]]
         self.manager = toy_manager(*rows, failures=failures, admit=admit)
         listing = Listing(
-            [ListSource(self._scope, shelves)],
+            [ListSource(self._scope, shelves, prepare=prepare)],
             page_size=size,
             seconds=seconds,
             find_failure=self.manager.find_failure,
@@ -249,15 +251,35 @@ async def test_a_page_without_a_provider_says_how_to_get_its_rows() -> None:
     assert [str(one.uri) for one in again.resources if "hats" in str(one.uri)] == ["shop://hats/1", "shop://hats/2"]
 
 
-def test_a_scope_that_takes_too_long_fails_the_list() -> None:
-    shop = Shop(Shelf("hats", ["1"]), seconds=5)
+async def wait_long() -> None:
+    await anyio.sleep(30)
 
-    async def wait() -> None:
-        await anyio.sleep(30)
 
-    shop.before_scope = wait
-    with pytest.raises(MCPError, match="not available"):
-        run_in_virtual_time(shop.page())
+def test_without_a_scope_in_time_the_first_page_has_what_needs_none() -> None:
+    shop = Shop(Shelf("hats", ["1"]), Shelf("coats", ["1"]), seconds=5)
+    shop.before_scope = wait_long
+    page = run_in_virtual_time(shop.page())
+    assert [str(one.uri) for one in page.resources] == ["shop://info"]
+    assert (left_out(page), page.next_cursor) == (["coats", "hats"], None)
+    assert (page.meta or {})["io.github.shop/partial-advice"] == (
+        "Resources that start with shop://coats/, shop://hats/ are missing. Request this page again later."
+    )
+
+
+def test_a_later_page_and_one_that_static_resources_fill_need_a_scope_in_time() -> None:
+    full = Shop(Shelf("hats", ["1"]), static=["shop://a", "shop://b"], size=1, seconds=5)
+    full.before_scope = wait_long
+    later = Shop(Shelf("hats", ["1", "2"]), size=1, seconds=5)
+    cursor = run_in_virtual_time(later.page()).next_cursor
+    later.before_scope = wait_long
+    for shop, at in ((full, None), (later, cursor)):
+        with pytest.raises(MCPError, match="not available"):
+            run_in_virtual_time(shop.page(at))
+
+
+def test_what_a_source_opens_at_first_does_not_count_for_the_page() -> None:
+    shop = Shop(Shelf("hats", ["1"]), prepare=wait_long, seconds=5)
+    assert left_out(run_in_virtual_time(shop.page())) == []
 
 
 async def test_if_all_providers_fail_the_list_fails() -> None:

@@ -48,6 +48,10 @@ class ListingProvider(Protocol):
         """Return at most `limit` resources, in the order of their URIs, that follow `prefix + after`."""
 
 
+async def _need_nothing() -> None:
+    """Prepare a source that is ready at once."""
+
+
 @dataclass(frozen=True)
 class ListSource:
     """Providers that share a scope.
@@ -58,12 +62,14 @@ class ListSource:
         static: returns resources that need no data source.
         describe_rest: returns sentences for the descriptions of static resources, by URI: what this list leaves out of
             a collection.
+        prepare: opens what the first page needs, such as a database. Its time does not count for a page.
     """
 
     scope: Callable[[], Awaitable[Hashable]]
     providers: Sequence[ListingProvider]
     static: Callable[[], Sequence[Resource]] = list
     describe_rest: Callable[[], Mapping[str, str]] = dict
+    prepare: Callable[[], Awaitable[None]] = _need_nothing
 
 
 @dataclass(frozen=True)
@@ -117,29 +123,41 @@ class Listing:
     async def page(self, cursor: str | None, static: Sequence[Resource], read: Read) -> ListingPage:
         """Return the page at a cursor, or the first page.
 
+        If a source does not say in time what the caller may see, the first page has what needs no source.
+
         Raises:
             InvalidTemplateVariable: the cursor belongs to another list or caller.
             Unavailable: all providers of this page failed.
         """
+        for source in self._sources:
+            await source.prepare()
         until = anyio.current_time() + self._seconds
+        size, ordered = self._page_size, self._order_static(static)
         try:
             with anyio.fail_after(self._seconds):
                 scopes = [await source.scope() for source in self._sources]
         except TimeoutError as error:
-            raise Unavailable(_UNAVAILABLE, details="The data source did not respond in time.") from error
+            if cursor or len(ordered) > size:
+                raise Unavailable(_UNAVAILABLE, details="The data source did not respond in time.") from error
+            read.failed += [provider.name for provider, _ in self._providers]
+            return ListingPage(ordered, None, read.failed, self._advise(read))
         tag = cursors.compute_tag("resources/list", scopes)
         after = cursors.decode(cursor, tag) if cursor else ""
-        size = self._page_size
         rows = await self._rows(after, size + 1, scopes, read, until)
-        notes = {uri: note for source in self._sources for uri, note in source.describe_rest().items()}
-        own = [one for source in self._sources for one in source.static()]
-        ordered = sorted([_add_note(one, notes.get(_uri(one))) for one in (*static, *own)], key=_uri)
         following = ordered[bisect_right(ordered, after, key=_uri) :]
         found = sorted([*rows, *following[: size + 1]], key=_uri)
         next_cursor = cursors.encode(_uri(found[size - 1]), tag) if len(found) > size else None
+        return ListingPage(found[:size], next_cursor, read.failed, self._advise(read))
+
+    def _order_static(self, static: Sequence[Resource]) -> list[Resource]:
+        """Return what needs no source, in the order of the URIs."""
+        notes = {uri: note for source in self._sources for uri, note in source.describe_rest().items()}
+        own = [one for source in self._sources for one in source.static()]
+        return sorted([_add_note(one, notes.get(_uri(one))) for one in (*static, *own)], key=_uri)
+
+    def _advise(self, read: Read) -> str | None:
         lost = ", ".join(provider.prefix for provider, _ in self._providers if provider.name in read.failed)
-        advice = f"Resources that start with {lost} are missing. Request this page again later." if lost else None
-        return ListingPage(found[:size], next_cursor, read.failed, advice)
+        return f"Resources that start with {lost} are missing. Request this page again later." if lost else None
 
     async def _rows(
         self, after: str, wanted: int, scopes: Sequence[Hashable], read: Read, until: float

@@ -56,6 +56,12 @@ def has_database() -> bool:
     return settings.database_url is not None or (settings.data_dir / FILE_NAME).exists()
 
 
+async def open_database() -> None:
+    """Open the database before the first page: to import SQLAlchemy can take most of the time of a page."""
+    if current_app().settings_as(RequirementsSettings).list_entities and has_database():
+        await run_in_pool("database", current_store)
+
+
 class EntityProvider:
     """Lists the entities of one kind."""
 
@@ -283,7 +289,9 @@ REQUIREMENTS = Domain(
     fill_demo=lambda scene: import_module("quilt_mcp.requirements.sample").fill_demo(scene),  # it imports SQLAlchemy
     modules=["quilt_mcp.requirements.store"],
     resources=RESOURCES,
-    listing=ListSource(find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template, describe_rest),
+    listing=ListSource(
+        find_scope, [EntityProvider(kind) for kind in KINDS], list_search_template, describe_rest, open_database
+    ),
     checks={"database": check_database},
     diagnose=diagnose,
     pools={"requirements": "database"},
