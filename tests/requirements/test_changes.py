@@ -36,7 +36,7 @@ async def make_model(client: AnyClient) -> list[dict[str, Any]]:
             "status": row.get("status"),
             "change": "created" if row["created_at"] == row["updated_at"] else "updated",
             "at": row["updated_at"],
-            "created_by": row[f"{kind.author_column.removesuffix('_id')}_name"],
+            "author_name": row[f"{kind.author_column.removesuffix('_id')}_name"],
             "uri": f"requirements://{kind.segment}/{row['reference_id']}",
         }
         for kind, row in found

@@ -74,6 +74,7 @@ def test_words_that_say_little_are_left_out_first() -> None:
     ]
     assert show("safety") == [("stems", "safet*")]
     assert show("id") == []
+    assert show("word7") == []
     assert show("a b") == [("some_words", "a | b")]
     assert show("ballise group", "ballise") == [("some_words", "group*")]
     assert show("one two OR three")[0][0] == "stems"

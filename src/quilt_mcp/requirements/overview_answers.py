@@ -59,7 +59,7 @@ class Change(TypedDict):
     """`created` if nothing has changed since the entity was created. Deleted entities leave no trace."""
     at: str
     """When it was: ISO 8601 in UTC."""
-    created_by: str | None
+    author_name: str | None
     """The username of who created the entity. Who changed it is not recorded. Null if the server may not read users."""
     uri: str
     """The URI of the entity."""

@@ -233,7 +233,7 @@ def _select_changes(  # noqa: PLR0917 - one caller
         literal_column(f"{KINDS.index(kind)}").label("kind"),
         table.c.created_at,
         table.c.updated_at,
-        reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("created_by"),
+        reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("author_name"),
     ).where(*_limit(reader, selection, kind, lead))
     if mark:
         last = (literal(mark.value, table.c.updated_at.type), literal(mark.row_id, table.c.id.type))
@@ -258,6 +258,6 @@ def _build(row: AnyRow) -> Change:
         "status": row.status,
         "change": "created" if row.created_at == row.updated_at else "updated",
         "at": iso(row.updated_at),
-        "created_by": row.created_by,
+        "author_name": row.author_name,
         "uri": kind.make_uri(row.reference_id),
     }

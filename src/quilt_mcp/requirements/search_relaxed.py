@@ -99,6 +99,8 @@ def _stem(term: Term) -> Term:
     if term.prefix or len(term.tokens) > 1:
         return term
     [token] = term.tokens
+    if not token.isalpha():  # a number or a name has no other forms
+        return term
     stems = [snowballstemmer.stemmer(language).stemWord(token) for language in LANGUAGES]
     # a stem can end in another letter than its words: safeti for safety
     starts = [stem if token.startswith(stem) else stem[:-1] for stem in stems]
