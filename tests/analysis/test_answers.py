@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from quilt_mcp.analysis.results import describe_meaning
+from quilt_mcp.analysis.sandbox import Sandbox
 from tests.analysis.engine_runs import analyse, check, compare
 from tests.analysis.programs import OPEN
+from tests.analysis.sandboxes import ask
 
 SHIPPING = """
 def f(total: int, country: str) -> int:
@@ -204,3 +206,72 @@ def test_a_difference_says_for_how_many_arguments_and_shows_other_kinds() -> Non
 )
 def test_meaning_of_an_answer(answer: dict[str, Any], meaning: str) -> None:
     assert meaning in describe_meaning(answer)
+
+
+RAISING = """
+def f(xs: list[int], s: str) -> float:
+    if s == "boom":
+        raise RuntimeError(s)
+    return 1 / xs[0]
+"""
+
+
+def test_without_a_class_each_kind_of_exception_has_an_example() -> None:
+    answer = analyse({"tool": "find_path_to_exception", "code": RAISING, "function_name": "f"}, seconds=10)
+    kinds = {one["violation"]: one["call"] for one in answer["triggering_inputs"]}
+    assert kinds.keys() >= {"raises IndexError", "raises ZeroDivisionError", "raises RuntimeError"}
+    assert kinds["raises ZeroDivisionError"] == "f([0], '')"
+    assert answer["paths_to_exception"] == len(kinds)
+    nothing = analyse({"tool": "find_path_to_exception", "code": CALM, "function_name": "f"})
+    assert (nothing["status"], nothing["triggering_inputs"]) == ("unreachable", [])
+
+
+CALM = "def f(x: int) -> int:\n    return x\n"
+ANYTHING = """
+import os, asyncio
+class C(metaclass=M):
+    async def f(self, x):
+        async with x as y:
+            async for z in y:
+                if z: return 1
+        try:
+            pass
+        except* ValueError:
+            if x > 3: pass
+        return getattr(x, y)
+        print(1)
+"""
+
+
+async def test_branches_that_are_only_read_need_no_code_that_runs(sandbox: Sandbox) -> None:
+    answer = await ask(sandbox, ANYTHING, seconds=10, tool="analyze_branches", function_name="C.f")
+    assert [(one["line"], one["condition"]) for one in answer["branches"]] == [(7, "z"), (11, "x > 3")]
+    assert (answer["dead_code_lines"], answer["cyclomatic_complexity"]) == ([13], 5)
+    unknown = await ask(sandbox, ANYTHING, seconds=10, tool="analyze_branches", function_name="g")
+    assert unknown["error_type"] == "FunctionNotFound"
+    cut = await ask(sandbox, "def f(:", seconds=10, tool="analyze_branches")
+    assert (cut["error_type"], cut["rule"]) == ("Refused", "syntax")
+
+
+CART = '''
+from dataclasses import dataclass
+@dataclass
+class Item:
+    price_cents: int
+    count: int
+def f(items: list[Item], discount_percent: int) -> int:
+    """
+    pre: 0 <= discount_percent <= 100 and all(one.price_cents >= 0 and one.count > 0 for one in items)
+    post: _ * 100 <= sum(one.price_cents * one.count for one in items) * (100 - discount_percent)
+    """
+    total = 0.0
+    for item in items:
+        total += item.price_cents * item.count * (100 - discount_percent) / 100
+    return round(total)
+'''
+
+
+def test_numbers_in_objects_of_a_list_are_small_enough_to_read() -> None:
+    [found] = check(CART)["counterexamples"]
+    assert found["violation"].startswith("post:")
+    assert len(found["call"]) < 100

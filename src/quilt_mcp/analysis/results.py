@@ -128,7 +128,7 @@ def describe_meaning(answer: Fields) -> str:
     example = answer.get("distinguishing_input") or next(iter(examples), None)
     proven = {
         "verified": "The function keeps its contract for all arguments.",
-        "unreachable": "No arguments make the function raise this exception.",
+        "unreachable": "No arguments make the function raise such an exception.",
         "equivalent": "The functions behave the same for all arguments.",
     }
     if status in proven:

@@ -88,7 +88,17 @@ async def run_and_repeat(
                 return _withdraw(answer)
             nothing = {name: False for name in ("all_paths", "all_arguments") if name in coverage}
             return _note({**repeated, "coverage": {**coverage, **nothing}}, replayed=False)
+        if len(_list_examples(repeated)) < len(_list_examples(answer)):  # it has not repeated all of them
+            answer |= {name: repeated[name] for name in _EXAMPLES if name in repeated}
     return _note(answer, replayed=True)
+
+
+_EXAMPLES = ("counterexamples", "triggering_inputs", "paths_to_exception")
+
+
+def _list_examples(answer: Mapping[str, object]) -> list[object]:
+    found = answer.get("counterexamples") or answer.get("triggering_inputs")
+    return found if isinstance(found, list) else []
 
 
 def _withdraw(answer: dict[str, object]) -> Answer:

@@ -68,7 +68,8 @@ Files = Annotated[
 ]
 ModuleName = Annotated[str, Field(description="The code's module, for `test`.", pattern=_MODULE)]
 ExceptionType = Annotated[
-    str, Field(description="An exception class, such as ValueError or one in the code.", pattern=_CLASS)
+    Annotated[str, Field(pattern=_CLASS)] | SkipJsonSchema[None],
+    Field(description="A class such as ValueError or one in the code; default: every kind."),
 ]
 Timeout = Annotated[
     float,
@@ -108,17 +109,18 @@ async def symbolic_check(
 async def find_path_to_exception(  # noqa: PLR0917 - clients name the arguments
     code: Code,
     function_name: FunctionName,
-    exception_type: ExceptionType,
+    exception_type: ExceptionType = None,
     timeout_seconds: Timeout = UNSET,
     files: Files = None,
     module_name: ModuleName = MODULE_NAME,
 ) -> ExceptionPathResult:
-    """Find arguments for which a Python function raises an exception of a class, or confirm that there are none.
+    """Find arguments for which a Python function raises an exception (of a class), or confirm that there are none.
 
     Contracts are ignored. Parameters need type annotations.
     """
     request = Request(tool="find_path_to_exception", code=code, function_name=function_name)
-    request["exception_type"] = exception_type
+    if exception_type:
+        request["exception_type"] = exception_type
     return await _analyse(ExceptionPathResult, timeout_seconds, request, files, module_name)
 
 

@@ -6,9 +6,11 @@ from tests.analysis.programs.classes import CLASSES
 from tests.analysis.programs.containers import CONTAINERS
 from tests.analysis.programs.everyday import EVERYDAY
 from tests.analysis.programs.evidence import EVIDENCE
+from tests.analysis.programs.families import FAMILIES
 from tests.analysis.programs.findings import FINDINGS
 from tests.analysis.programs.functions import FUNCTIONS
 from tests.analysis.programs.library import LIBRARY
+from tests.analysis.programs.limits import LIMITS
 from tests.analysis.programs.numbers import NUMBERS
 from tests.analysis.programs.outliving import OUTLIVING
 from tests.analysis.programs.patterns import PATTERNS
@@ -20,7 +22,7 @@ from tests.analysis.programs.texts import TEXTS
 from tests.analysis.programs.wrapping import WRAPPING
 
 _BEFORE = (BASICS, PATTERNS, NUMBERS, TEXTS, CONTAINERS, CLASSES, FUNCTIONS, STATES, EVERYDAY, LIBRARY)
-_TOPICS = (*_BEFORE, SHARING, OUTLIVING, PROTOCOLS, EVIDENCE, FINDINGS, WRAPPING)
+_TOPICS = (*_BEFORE, SHARING, OUTLIVING, PROTOCOLS, EVIDENCE, FINDINGS, WRAPPING, FAMILIES, LIMITS)
 PROGRAMS: dict[str, list[Program]] = {
     **{tool: [program for topic in _TOPICS for program in topic[tool]] for tool in TOOLS.values()},
     "analyze_branches": [*BRANCHES, *COMPLEXITIES],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Run
 from quilt_mcp.analysis.engine.source_text import cut_text, write_call
-from quilt_mcp.analysis.engine.subjects import Subject, find_subject
+from quilt_mcp.analysis.engine.subjects import Subject, find_function, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import guard_attributes
 from quilt_mcp.analysis.messages import FILE_NAME, Request
@@ -99,21 +99,31 @@ def _list_lines(block: list[ast.stmt], *, after: ast.stmt | ast.expr) -> set[int
     return {line for start, end in ends for line in range(start, end + 1)} - {after.end_lineno}
 
 
+_AS_PLAIN: dict[type[ast.AST], type[ast.AST]] = {
+    ast.AsyncFunctionDef: ast.FunctionDef,
+    ast.AsyncFor: ast.For,
+    ast.AsyncWith: ast.With,
+    ast.TryStar: ast.Try,
+}
 _MARK = "_branch_taken"
 _SCOPE = "_branch_scope"
 
 
+def read_branches(tree: ast.Module, name: str) -> "BranchesResult":
+    """List the branches of a function. Nothing runs, so the code can have anything that Python can parse."""
+    for node in ast.walk(tree):
+        node.__class__ = _AS_PLAIN.get(type(node), type(node))
+    function = find_function(tree, name)
+    return BranchReport(function, find_tests(function)).describe_static()
+
+
 def analyze_branches(request: Request, task: Task) -> "BranchesResult":
-    """List the branches of a function, and find out which outcomes are reachable if the request says so."""
+    """List the branches of a function, and find out which outcomes are reachable.
+
+    The kind of a judgement is the set of outcomes that a run of the marked function has reached.
+    """
     subject = find_subject(task.loaded, request["function_name"])
     report = BranchReport(subject.node, find_tests(subject.node))
-    if request.get("symbolic_reachability"):
-        return _explore_outcomes(task, subject, report)
-    return {**report.describe_static(), "time_seconds": task.elapsed()}
-
-
-def _explore_outcomes(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
-    """Explore the marked function. The kind of a judgement is the set of outcomes that a run has reached."""
     function, taken = mark(task, subject)
     describe = partial(report.describe_symbolic, task)
 

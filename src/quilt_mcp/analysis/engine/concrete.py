@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import BoundArguments
 from itertools import chain
 from random import Random
@@ -149,6 +150,21 @@ def _simplify_items(
     for tried in chain(shorter, simpler):
         with suppress(Unusable):
             yield make(tried)
+
+
+def replace_integers(value: Any, change: Callable[[int], int]) -> Any:
+    """Return a value with other integers, also in containers and dataclasses. `Unusable`: a constructor fails."""
+    replaced = partial(replace_integers, change=change)
+    if type(value) is int:
+        return change(value)
+    if type(value) in {list, tuple, set, frozenset}:
+        return type(value)(map(replaced, value))
+    if type(value) is dict:
+        return {replaced(key): replaced(one) for key, one in value.items()}
+    if type(value).__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
+        names = [one.name for one in dataclasses.fields(value) if one.init]
+        return create(type(value), names, *(replaced(getattr(value, name)) for name in names))
+    return value
 
 
 LONGEST_RUN = 0.25

@@ -69,8 +69,9 @@ _TEXT_CLASSES: tuple[type, ...] = (builtinslib.AnySymbolicStr, AbcString)
 _SYMBOLIC_CLASSES: tuple[type, ...] = (
     *(builtinslib.BytesLike, builtinslib.SymbolicBytes, builtinslib.SymbolicByteArray, collectionslib.ListBasedDeque),
     *(simplestructs.ShellMutableSequence, simplestructs.ShellSequence, simplestructs.ShellMutableSet),
-    *(datetimelib.date, datetimelib.time, datetimelib.datetime, datetimelib.timedelta),
+    datetimelib.timedelta,
 )
+_DATE_CLASSES: tuple[type, ...] = (datetimelib.date, datetimelib.time, datetimelib.datetime)
 _DATES: frozenset[object] = frozenset({dt.date, dt.time, dt.datetime})
 # Functions without a model of their own, whose code is not exact for symbolic values
 _OTHERS: tuple[Callable[..., object], ...] = (
@@ -102,6 +103,9 @@ def correct_models() -> None:
             registered[function] = _hold(model, function, (*_INTEGERS, builtinslib.SymbolicRange))
         elif name not in _EXACT_FUNCTIONS:
             registered[function] = _hold(model, function)
+    for of_date in _DATE_CLASSES:
+        _hold_methods(of_date, _EXACT_WITH_INTEGERS | {"replace"}, _INTEGERS)
+        setattr(of_date, "replace", _limit_integers(vars(of_date)["replace"]))  # noqa: B010 - the type checker refuses it
     for of_text in _TEXT_CLASSES:
         _hold_methods(of_text, _EXACT_TEXT_METHODS, ())
     for cls in (*_TEXT_CLASSES, *_SYMBOLIC_CLASSES):

@@ -11,12 +11,15 @@ import inspect
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from inspect import BoundArguments
 from itertools import product
 from traceback import walk_tb
 from types import FunctionType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from quilt_mcp.analysis.engine.concrete import replace_integers
+from quilt_mcp.analysis.engine.domains import Unusable
 from quilt_mcp.analysis.engine.exploration import (
     ConcreteRun,
     End,
@@ -81,6 +84,10 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
     return _make_answer(task, subject, counterexamples, explorations)
 
 
+def _shrink(value: int, *, drop: int, add: int) -> int:
+    return value if abs(value) < _HUGE else (value >> value.bit_length() - 62 + drop) + add
+
+
 class Broken(NamedTuple):
     """The kind of a judgement: a call leaves an argument, or a part of one, without this invariant of its class."""
 
@@ -132,13 +139,18 @@ class Check:
 
         Floats round integers from 2**53 on, and overflow with 310 digits: the rounding is what a reader can act on.
         """
-        huge = {key: one for key, one in arguments.arguments.items() if type(one) is int and abs(one) >= _HUGE}
-        if not huge or self.post is None or not any(isinstance(one, Raised) for one in judgement.outcomes):
+        values = arguments.arguments
+        is_huge = any(type(one) is int and abs(one) >= _HUGE for one in walk_parts(values.values()))
+        if not is_huge or self.post is None or not any(isinstance(one, Raised) for one in judgement.outcomes):
             return arguments, judgement
         run = ConcreteRun(time.perf_counter() + _CLEARER_SECONDS)
         for drop, add in product(range(8), range(8)):
-            smaller = {key: (one >> one.bit_length() - 62 + drop) + add for key, one in huge.items()}
-            tried = BoundArguments(arguments.signature, {**arguments.arguments, **smaller})
+            shrink = partial(_shrink, drop=drop, add=add)
+            try:
+                smaller = {name: replace_integers(one, shrink) for name, one in values.items()}
+            except Unusable:
+                continue
+            tried = BoundArguments(arguments.signature, smaller)
             with suppress(Undecided, RecursionError):
                 try:
                     found = self.judge(run, run.copy(tried))
@@ -272,45 +284,66 @@ def _find_status(
     return "verified" if all(one.decided for one in explorations) else "error"  # no path met the preconditions
 
 
-_STATUS: dict[End, Literal["found", "unreachable", "timeout"]] = {
-    End.STOPPED: "found",
+_STATUS: dict[End, Literal["unreachable", "timeout"]] = {
     End.ALL_PATHS: "unreachable",
     End.TIME: "timeout",
 }
 
 
+_MOST_KINDS = 6
+_KIND_SHARE = 0.5  # of the time that is left, for each kind of exception
+
+
 def find_path_to_exception(request: Request, task: Task) -> "ExceptionPathResult":
-    """Search for arguments that raise the exception. Contracts are ignored."""
+    """Search for arguments that raise the exception, or one of each class. Contracts are ignored."""
     module = task.loaded.module
     subject = find_subject(task.loaded, request["function_name"])
-    wanted = find_exception_class(module, request["exception_type"], module.__dict__["__builtins__"])
+    name = request.get("exception_type")
+    wanted = find_exception_class(module, name, module.__dict__["__builtins__"]) if name else Exception
+    known: set[type] = set()
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         outcome = run.call(subject.function, *arguments.args, **arguments.kwargs)
-        if isinstance(outcome, Raised) and isinstance(outcome.error, wanted):
-            return Judgement("wanted", stop=True, outcomes=(outcome,))
-        return Judgement(type(outcome).__name__)
+        if not isinstance(outcome, Raised) or type(outcome.error) in known or not isinstance(outcome.error, wanted):
+            return Judgement(type(outcome).__name__)
+        kind = "wanted" if name else type(outcome.error).__qualname__
+        return Judgement(kind, stop=True, outcomes=(outcome,))
 
-    explored = task.explore(subject, judge, lambda found: _make_search_answer(task, subject, found))
-    return _make_search_answer(task, subject, explored)
-
-
-def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> "ExceptionPathResult":
-    answer: ExceptionPathResult = {
-        "status": _STATUS.get(explored.end, "not_found"),
-        "triggering_inputs": [],
-        "paths_to_exception": 0,
-        "total_paths_explored": explored.paths,
-        "time_seconds": task.elapsed(),
-        "coverage": describe_coverage([explored], task, subject),
-    }
-    if explored.arguments and explored.judgement:
+    explorations: list[Exploration] = []
+    examples: list[Counterexample] = []
+    for _ in range(1 if name else _MOST_KINDS):
+        explored = task.explore(
+            subject,
+            judge,
+            lambda found: _make_search_answer(task, subject, examples, [*explorations, found]),
+            share=1 if name else _KIND_SHARE,
+        )
+        explorations.append(explored)
+        if not explored.arguments or not explored.judgement:
+            break
         (outcome,) = explored.judgement.outcomes
         assert isinstance(outcome, Raised)  # noqa: S101 - for the type checker
-        example = _describe_exception(task, subject, explored.arguments, outcome.error)
-        answer |= {"triggering_inputs": [example], "paths_to_exception": 1, "confirmed_by_replay": True}
-        add_notes(answer, [example], [explored])
+        known.add(type(outcome.error))
+        examples.append(_describe_exception(task, subject, explored.arguments, outcome.error))
+    return _make_search_answer(task, subject, examples, explorations)
+
+
+def _make_search_answer(
+    task: Task, subject: Subject, examples: list[Counterexample], explorations: list[Exploration]
+) -> "ExceptionPathResult":
+    last = explorations[-1]
+    answer: ExceptionPathResult = {
+        "status": "found" if examples else _STATUS.get(last.end, "not_found"),
+        "triggering_inputs": list(examples),
+        "paths_to_exception": len(examples),
+        "total_paths_explored": sum(one.paths for one in explorations),
+        "time_seconds": task.elapsed(),
+        "coverage": describe_coverage(explorations, task, subject),
+    }
+    if examples:
+        answer["confirmed_by_replay"] = True
+        add_notes(answer, examples, explorations)
     elif answer["status"] != "unreachable":
-        answer["message"] = explain_undecided([explored], task.path_limit)
-        answer["undecided"] = task.list_undecided([explored])
+        answer["message"] = explain_undecided(explorations, task.path_limit)
+        answer["undecided"] = task.list_undecided(explorations)
     return answer

@@ -82,9 +82,7 @@ def admit(
     files: Collection[str] = (),  # the modules of the project that it can import
 ) -> Admitted:
     """Check code and return it in canonical form."""
-    _check_text(code, policy)
-    tree = _parse(code)
-    check_size(tree, policy)  # before anything that is recursive
+    tree = parse(code, policy)
     tree = rewrite_everyday_code(make_imports_absolute(tree, package))
     changes = find_changes(tree)
     dropped = [] if functions is None else reduce_tree(tree, functions, also, files)
@@ -94,6 +92,14 @@ def admit(
     if ast.dump(_parse(source)) != ast.dump(tree):
         raise Refused("canonical")
     return Admitted(source, tree, tuple(dropped), changes)
+
+
+def parse(code: str, policy: Policy) -> ast.Module:
+    """Return the syntax tree of code that has no more than the limits."""
+    _check_text(code, policy)
+    tree = _parse(code)
+    check_size(tree, policy)  # before anything that is recursive
+    return tree
 
 
 def make_imports_absolute(tree: ast.Module, package: Sequence[str]) -> ast.Module:

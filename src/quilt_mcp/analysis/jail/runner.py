@@ -1,14 +1,15 @@
 """What the child does in the jail: check the code, load it, analyse it, and always return an answer."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
-from quilt_mcp.analysis.engine.branches import analyze_branches
+from quilt_mcp.analysis.engine.branches import analyze_branches, read_branches
 from quilt_mcp.analysis.engine.comparison import compare_functions
 from quilt_mcp.analysis.engine.search import Record, Replay
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused
 from quilt_mcp.analysis.engine.symbolic_check import find_path_to_exception, symbolic_check
 from quilt_mcp.analysis.engine.task import Task
-from quilt_mcp.analysis.gate.admit import admit_request
+from quilt_mcp.analysis.gate.admit import admit_request, parse
 from quilt_mcp.analysis.gate.loading import Loaded, load_submission
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.jail.guards import install_guards
@@ -80,6 +81,8 @@ def answer_request(envelope: Envelope, layers: Mapping[str, bool], report: Repor
 
 def _analyse(envelope: Envelope, policy: Policy, report: Report) -> Answer:
     request = envelope["request"]
+    if request["tool"] == "analyze_branches" and not request.get("symbolic_reachability"):
+        return _read_branches(request, policy)
     submission = admit_request(request, policy)
     install_guards(policy)
     try:
@@ -98,6 +101,15 @@ def _analyse(envelope: Envelope, policy: Policy, report: Report) -> Answer:
     )
     dropped = submission.code.dropped
     return {**answer, "dropped": {"count": len(dropped), "first": [*dropped[:_SHOWN]]}} if dropped else answer
+
+
+def _read_branches(request: Request, policy: Policy) -> Answer:
+    started = time.perf_counter()
+    try:
+        found = read_branches(parse(request["code"], policy), request["function_name"])
+    except AnalysisRefused as refusal:
+        return error(refusal.error_type, refusal.message)
+    return {**found, "time_seconds": round(time.perf_counter() - started, 3)}
 
 
 def _type_name(raised: BaseException) -> str:
