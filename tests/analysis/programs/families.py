@@ -579,4 +579,75 @@ def a(xs: list[int]) -> list[int]:
     return list(dict.fromkeys(xs))
 def b(xs: list[int]) -> list[int]:
     return list(dict.fromkeys(reversed(xs)))[::-1]
+## check: ISBN-10 with a check digit of ten | f("597990199")
+def f(body: str) -> str:
+    """
+    pre: len(body) == 9 and all(c in "0123456789" for c in body)
+    post: len(_) == 1
+    """
+    total = sum((10 - i) * int(c) for i, c in enumerate(body))
+    return str((11 - total % 11) % 11)
+## check: ISBN-13 with a check digit of zero | f("000000000000")
+def f(body: str) -> int:
+    """
+    pre: len(body) == 12 and all(c in "0123456789" for c in body)
+    post: 0 <= _ <= 9
+    """
+    total = sum((1 if i % 2 == 0 else 3) * int(c) for i, c in enumerate(body))
+    return 10 - total % 10
+## check: days of February 2000 | f(2000, 2)
+def f(year: int, month: int) -> int:
+    """
+    pre: 1900 <= year <= 2100 and 1 <= month <= 12
+    post: _ != 28 or year % 4 != 0 or year in (1900, 2100)
+    """
+    if month == 2:
+        return 29 if year % 4 == 0 and year % 100 != 0 else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+## check: an address with leading zeros | f("01.1.1.1")
+def f(s: str) -> bool:
+    """post: not _ or all(str(int(p)) == p for p in s.split("."))"""
+    parts = s.split(".")
+    return len(parts) == 4 and all(p.isdigit() and p.isascii() and 0 <= int(p) <= 255 for p in parts)
+## check: a word of Unicode | f("Ⅷ")
+import re
+def f(s: str) -> bool:
+    """post: not _ or s.isalpha() or s == "_" or s.isdecimal()"""
+    return re.fullmatch(r"\w", s) is not None
+## check: two letters mu | f("µ", "μ")
+def f(a: str, b: str) -> bool:
+    """
+    pre: len(a) == 1 and len(b) == 1 and a != b
+    post: not _ or a.lower() == b.lower() or a.upper() == b.upper() and "µ" not in a + b
+    """
+    return a.casefold() == b.casefold()
+## check: a final sigma | f("Σ")
+def f(s: str) -> bool:
+    """post: _"""
+    return ("a" + s).lower() == "a" + s.lower()
+## check: a capital sharp s | f("ẞ")
+def f(s: str) -> bool:
+    """post: _"""
+    return s.lower().upper() == s.upper()
+## check: a numeric fraction | f("¼")
+def f(s: str) -> bool:
+    """
+    pre: len(s) == 1
+    post: not _ or s.isdigit()
+    """
+    return s.isnumeric()
+## check: letters in order ignoring case | f("À", "ß")
+def f(a: str, b: str) -> bool:
+    """
+    pre: len(a) == 1 and len(b) == 1 and a.isalpha() and b.isalpha()
+    post: _
+    """
+    return (a < b) == (a.lower() < b.lower()) or a.lower() == a and b.lower() == b or a.isascii() or b.isascii()
+## check: a dot product | f([1, 0, 0, 0], [4711, 0, 0, 0])
+def f(a: list[int], b: list[int]) -> bool:
+    """
+    pre: len(a) == 4 and len(b) == 4
+    post: _
+    """
+    return sum(x * y for x, y in zip(a, b)) != 4711
 ''')

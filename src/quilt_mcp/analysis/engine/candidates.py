@@ -26,7 +26,25 @@ from quilt_mcp.analysis.messages import MODULE_NAME
 
 _HARMLESS = 1 << 20
 _USUAL = 2**64
-_INSERTED = ("\n", "\ud800", "\x00", "ß", "²", " ", "0", "a", "A", ".", "-", "\u2028", "\u0661", "İ", "\x1c")
+_INSERTED = (
+    "\n",
+    "\ud800",
+    "\x00",
+    "ß",
+    "²",
+    " ",
+    "0",
+    "a",
+    "A",
+    ".",
+    "-",
+    "\u2028",
+    "\u0661",
+    "İ",
+    "\x1c",
+    "µ",
+    "\u03bc",
+)
 _FACTORS = (2.0, 0.5, -1.0, 1e10, 1e300, 1e-300, 1 / 3)
 _COMBINATIONS = 160
 

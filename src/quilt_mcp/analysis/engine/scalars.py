@@ -63,12 +63,21 @@ _FLOATS = (
 _TEXTS = (
     *("", "a", "A b", "0", "-1", " ", "ab\n", "\n", "²", "\u0661", "ß", "İ", "ǆ", "e\u0301", "\ud800", "a\udc80"),
     *("\x00\n", " x ", "abc", "1.5", "\u2028", "\x1c", "aa", "aba", "9" * 5000),
+    *("µ", "\u03bc", "ς", "\u1e9e", "\u2167", "¼", "01.1.1.1", "0" * 12),
 )  # fmt: skip
 _BYTES = (b"", b"a", b"0", b"ab", b"\n", b"\xff", b"a\xc3", b"\x00" * 5000)
 _DECIMALS = tuple(
     map(Decimal, ("0", "-0", "1", "1.0", "0.1", "-2.5", "1E+30", "1E-30", "NaN", "Infinity", "-Infinity", "9" * 40))
 )
-_DATES = (date(2024, 2, 29), date(2023, 12, 31), date(2000, 1, 1), date(1970, 1, 1), date.min, date.max)
+_DATES = (
+    date(2024, 2, 29),
+    date(2023, 12, 31),
+    date(2023, 3, 31),
+    date(2000, 1, 1),
+    date(1970, 1, 1),
+    date.min,
+    date.max,
+)
 _TIMES = (time(0), time(23, 59, 59, 999999), time(12, 30), time(1, 2, 3, 4, UTC), time(2, fold=1))
 _DURATIONS = (timedelta(0), timedelta(1), timedelta(-1), timedelta(seconds=-1, microseconds=1), timedelta.max)
 _ZONES = (UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-23, minutes=-59)))
