@@ -30,6 +30,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
 from quilt_mcp.app.json_depth import is_nested_too_deeply
+from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.rate_limiter import find_network
 from quilt_mcp.http.request_state import current_scope, note_sign_in_failure
@@ -222,7 +223,7 @@ class PublishedKeys(httpx2.AsyncClient):
         self._good, self._failed_at = (time.monotonic(), response), None
         return response
 
-    def find_keys(self, key_id: object) -> list[dict[str, Any]]:
+    def find_keys(self, key_id: object) -> list[JSONObject]:
         """Return the keys of the last good response that have this id."""
         keys = self._good[1].json()["keys"] if self._good else []
         return [one for one in keys if one.get("kid") == key_id]
