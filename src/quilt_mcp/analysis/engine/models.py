@@ -79,7 +79,7 @@ _OTHERS: tuple[Callable[..., object], ...] = (
 )
 _PLAIN = (int, float, bool, str, bytes, type(None))
 _INTEGERS: tuple[type, ...] = (builtinslib.SymbolicInt,)
-_C_INTEGER = 2**31
+_C_INTEGER, _C_SIZE = 2**31, 2**63
 
 
 def correct_models() -> None:
@@ -131,13 +131,14 @@ def _hold(
 ) -> Callable[..., object]:
     """Make a model leave its path undecided if an argument is of these kinds, by default if it can be symbolic."""
     own = getattr(model, "__code__", None)
+    limited = _limit_integers(model, _C_SIZE) if kinds else model  # no claim follows, but a violation can
 
     def held(*args: object, **kwargs: object) -> object:
         with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
             if sys._getframe(1).f_code is own:  # noqa: SLF001 - a model that calls what it models means that of Python
                 called = model_of
             else:
-                called = model
+                called = limited
                 space, given = statespace.optional_context_statespace(), (*args, *kwargs.values())
                 is_held = any(isinstance(one, kinds) if kinds else type(one) not in _PLAIN for one in given)
                 if space is not None and is_held:
@@ -148,14 +149,14 @@ def _hold(
     return held
 
 
-def _limit_integers(model: Callable[..., object]) -> Callable[..., object]:
+def _limit_integers(model: Callable[..., object], limit: int = _C_INTEGER) -> Callable[..., object]:
     """Make a model refuse integers that C does not hold, as Python does before it looks at their range."""
 
     def limited(*args: object, **kwargs: object) -> object:
         for one in (*args, *kwargs.values()):
             with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
                 is_integer = isinstance(one, (int, *_INTEGERS))
-            if is_integer and not -_C_INTEGER <= one < _C_INTEGER:  # type: ignore[operator] # it is an integer
+            if is_integer and not -limit <= one < limit:  # type: ignore[operator] # it is an integer
                 raise OverflowError("Python int too large to convert to C int")
         return model(*args, **kwargs)
 
