@@ -1,10 +1,12 @@
 """A search that finds little says what it looked for besides, and finds nothing that the caller may not see."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.search_relaxed import relax
-from quilt_mcp.requirements.search_text import parse_query
+from quilt_mcp.requirements.search_text import Term, parse_query
 from tests.requirements.changing import create_project, create_user
 from tests.requirements.client import connect, read, read_all
 from tests.requirements.searching import write_epics
@@ -59,8 +61,8 @@ async def test_what_a_query_finds_besides(query: str, settings_with_tables: Sett
 
 def test_words_that_say_little_are_left_out_first() -> None:
     def show(query: str, *missing: str) -> list[tuple[str, str]]:
-        def group(terms: object) -> str:
-            return " ".join(f"{one.tokens[0]}{'*' if one.prefix else ''}" for one in terms)  # type: ignore[attr-defined]
+        def group(terms: Iterable[Term]) -> str:
+            return " ".join(f"{one.tokens[0]}{'*' if one.prefix else ''}" for one in terms)
 
         return [
             (how, " | ".join(group(one.required) for one in found.groups))

@@ -244,7 +244,7 @@ class Answer:
     """What a server answers for a URI: the contents of resources/read, or its JSON-RPC error.
 
     The tool adds its `body`, its `refusal` of an answer above its `max_bytes` or in words, and `other` structured
-    content that only can be pinned. `cache` says how long and for whom a client may keep the answer, if at all.
+    content that only can be pinned. `cache` says how long, and for which callers, a client may keep the answer.
     """
 
     uri: str

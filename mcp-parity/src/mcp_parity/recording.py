@@ -44,7 +44,7 @@ def _find_moved(name: str, found: list[Recorded]) -> list[Place]:
 
 
 def _start(name: str, settings: Settings) -> Recorded:
-    """Start the server in the folder of its revision, and record it. A failure is told in one line."""
+    """Start the server in the folder of its revision, and record it. A failure has one line."""
     server = load_server(settings)
     if not isinstance(server, Command):
         raise ContractError(f"--start {settings.server}: this is no command")

@@ -121,6 +121,8 @@ def list_search_template() -> list[Resource]:
 
 
 ENTITY = {"id": "entity_id"}
+_WITHIN: dict[str, Values] = {"epic": partial(service.complete_ids, EPIC), "project": service.complete_projects}
+"""The values of the limits of an overview."""
 _DEPTHS = [str(depth) for depth in range(1, MAX_DEPTH + 1)]
 
 
@@ -221,22 +223,14 @@ RESOURCES = [
         "requirements://summary{?group,project,epic}",
         service.read_summary,
         name="Summary",
-        values={
-            "group": partial(service.complete_several, GROUPS),
-            "project": service.complete_projects,
-            "epic": partial(service.complete_ids, EPIC),
-        },
+        values={"group": partial(service.complete_several, GROUPS), **_WITHIN},
         free_text={"group", "project"},
     ),
     define(
         "requirements://relationships{?type,project,epic,cursor,limit}",
         service.list_relationships,
         name="Relationships",
-        values={
-            "type": service.complete_relationship_types,
-            "project": service.complete_projects,
-            "epic": partial(service.complete_ids, EPIC),
-        },
+        values={"type": service.complete_relationship_types, **_WITHIN},
         free_text={"type", "project", "cursor"},
     ),
     define("requirements://projects{?cursor,limit}", service.list_projects, name="All Projects"),
@@ -252,11 +246,7 @@ RESOURCES = [
         "requirements://coverage{?epic,project,category,cursor,limit}",
         service.read_coverage,
         name="Coverage",
-        values={
-            "epic": partial(service.complete_ids, EPIC),
-            "project": service.complete_projects,
-            "category": partial(service.complete_one, CATEGORIES),
-        },
+        values={**_WITHIN, "category": partial(service.complete_one, CATEGORIES)},
         free_text={"project"},
     ),
 ]

@@ -13,7 +13,7 @@ from quilt_mcp.requirements.database import Database
 Chosen = dict[str, dict[str, str]]
 """The names of attributes by field, by the name of their type."""
 MOST_USERS = 10_000
-"""The maximum number of users among whom an assignee is found by name."""
+"""The maximum number of users in which an assignee is found by name."""
 _NAME_LENGTH = 255
 
 
