@@ -335,8 +335,9 @@ class SearchPage(TypedDict):
     relaxed: Literal["stems", "some_words"] | None
     """If less than 5 results have all words as written, others follow: with words of the same `stems` in English,
     German or French, such as deletion for delete; or with `some_words`, most of them. Null if there are none."""
-    missing_words: list[MissingWord]
-    """If no result has all words as written: the words that occur nowhere."""
+    missing_words: list[MissingWord] | None
+    """If no result has all words as written: the words that occur nowhere. Null if some have, and in a database of the
+    earlier requirements system, which would have to read all texts again."""
     ignores: list[Literal["case", "accents"]]
     """The differences between letters that do not count. A database of the earlier requirements system can lack
     `accents`."""

@@ -16,7 +16,7 @@ from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.cuts import fit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.requirements.answers import BriefResult, SearchPage, SearchResult, make_brief_row
+from quilt_mcp.requirements.answers import BriefResult, MissingWord, SearchPage, SearchResult, make_brief_row
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.model import BY_NAME
 from quilt_mcp.requirements.reads import Reader
@@ -108,25 +108,27 @@ def read_search_page(
     tag = cursors.compute_tag("search", query, reader.scope, selection)
     offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0
 
-    def choose(wanted: ParsedQuery, within: Selection) -> list[Statement]:
+    def choose(wanted: ParsedQuery, within: Selection, most: int = cap + 1) -> list[Statement]:
         if reader.is_existing:
-            return select_existing(wanted, reader.scope, within, most=cap + 1)
-        more = {"most": cap + 1, "most_projects": most_projects}
-        return select_candidates(wanted, reader.scope, within, reader.dialect, **more)
+            return select_existing(wanted, reader.scope, within, most=most)
+        return select_candidates(wanted, reader.scope, within, reader.dialect, most=most, most_projects=most_projects)
 
     def find_anywhere(wanted: ParsedQuery) -> list[AnyRow]:
-        return rank(reader.connection, choose(wanted, Selection()), limit=EXAMINED, offset=0, cap=cap).hits
+        candidates = choose(wanted, Selection(), EXAMINED)
+        return rank(reader.connection, candidates, limit=EXAMINED, offset=0, cap=EXAMINED).hits
 
     exact = choose(parsed, selection)
     found = rank(reader.connection, exact, limit=size, offset=offset, cap=cap)
-    missing = find_missing(parsed, find_anywhere) if found.total == 0 else []
+    missing: list[MissingWord] | None = None
     relaxed: Relaxation | None = None
-    for how, wanted in relax(parsed, [one["word"] for one in missing]) if found.total < FEW else ():
-        both = [*exact, *put_later(choose(wanted, selection))]
-        more = rank(reader.connection, both, limit=size, offset=offset, cap=cap)
-        if more.total > found.total:
-            found, relaxed = more, how
-            break
+    if found.total < FEW and not reader.is_existing:  # which would read all texts again, for each word
+        missing = None if found.total else find_missing(parsed, find_anywhere)
+        for how, wanted in relax(parsed, [one["word"] for one in missing or []]):
+            both = [*exact, *put_later(choose(wanted, selection))]
+            more = rank(reader.connection, both, limit=size, offset=offset, cap=cap)
+            if more.total > found.total:
+                found, relaxed = more, how
+                break
     build = _build_brief if is_brief else _build_result
     shown: list[SearchResult | BriefResult] = fit([build(hit, relaxed) for hit in found.hits])
     following = offset + len(shown) if len(shown) < len(found.hits) else found.next_offset
