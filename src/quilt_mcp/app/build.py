@@ -8,22 +8,24 @@ import sys
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FILE = "commit.txt"
 """Written beside this module by src/build_commit.py, when a wheel is built."""
 PACKAGE = Path(__file__).resolve().parents[1]
-EXTRAS = {"analysis": "crosshair", "demo": "moto", "postgres": "psycopg", "preview": "pypdf", "valkey": "redis"}
-"""A module of each extra."""
+NAME = "quilt-mcp"
 UV_CACHES = {"archive-v0", "builds-v0", "environments-v2"}
 """Directories in uv's cache from which uvx runs commands."""
 
 
 def find_version() -> str:
     """Return the version of the installed package."""
-    return version("quilt-mcp")
+    return version(NAME)
 
 
 def find_commit(package: Path = PACKAGE) -> str | None:
@@ -68,17 +70,45 @@ def _name_source(*extras: str) -> list[str]:
 
     The name of the package alone is not enough: it can be installed from a clone or a repository (PEP 610).
     """
-    wanted = ",".join(sorted({*extras, *(name for name, module in EXTRAS.items() if find_spec(module))}))
+    wanted = ",".join(sorted({*extras, *_find_extras()}))
     brackets = f"[{wanted}]" if wanted else ""
     origin = _read_origin()
     url = origin.get("url", "")
     if isinstance(vcs := origin.get("vcs_info"), dict):
-        return [f"quilt-mcp{brackets} @ {vcs.get('vcs')}+{url}@{vcs.get('commit_id')}"]
+        return [f"{NAME}{brackets} @ {vcs.get('vcs')}+{url}@{vcs.get('commit_id')}"]
     if not url.startswith("file:"):
-        return [f"quilt-mcp{brackets}"]
+        return [f"{NAME}{brackets}"]
     path = unquote(urlsplit(url).path)
     path = path.lstrip("/") if os.name == "nt" else path
     return [*(["-e"] if origin.get("dir_info", {}).get("editable") else []), f"{path}{brackets}"]
+
+
+def _find_extras() -> list[str]:
+    """Return the extras of this installation: those whose requirements are all installed, by the package's metadata."""
+    from packaging.requirements import Requirement  # noqa: PLC0415 - heavy, and only advice needs it
+
+    own = distribution(NAME)
+    requirements = [Requirement(text) for text in own.requires or []]
+
+    def is_there(extra: str) -> bool:
+        needed = [one for one in requirements if one.marker and _needs(one, extra) and not _needs(one, "")]
+        return bool(needed) and all(
+            all(map(is_there, one.extras)) if one.name == NAME else _is_installed(one.name) for one in needed
+        )
+
+    return [extra for extra in own.metadata.get_all("Provides-Extra") or [] if is_there(extra)]
+
+
+def _needs(requirement: "Requirement", extra: str) -> bool:
+    """Return whether this environment needs a requirement for an extra; the empty extra stands for none."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(distribution(name))
+    except PackageNotFoundError:
+        return False
 
 
 def _find_installer() -> list[str]:
@@ -96,7 +126,7 @@ def _find_installer() -> list[str]:
 def _read_origin() -> dict[str, Any]:
     """Return what the installer wrote about the origin of this installation (PEP 610); empty if it wrote nothing."""
     try:
-        origin: object = json.loads(distribution("quilt-mcp").read_text("direct_url.json") or "null")
+        origin: object = json.loads(distribution(NAME).read_text("direct_url.json") or "null")
     except (PackageNotFoundError, ValueError):
         return {}
     return origin if isinstance(origin, dict) else {}

@@ -35,11 +35,10 @@ from quilt_mcp.settings import DomainChoice, ServerSettings
 
 def describe_installation() -> list[Check]:
     """Return the versions, and each installed domain with that of its distribution."""
-    missing = f"not installed; {advise_extra('demo')}"
     return [
         make_check("quilt-mcp", "info", find_version()),
         make_check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
-        make_check("demo world", "info", "installed" if is_installed() else missing),
+        make_check("demo world", "info", "installed" if is_installed() else f"not installed; {advise_extra('demo')}"),
         *map(_check_domain, list_installed()),
         *list_connected(),
     ]

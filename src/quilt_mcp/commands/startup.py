@@ -73,9 +73,8 @@ def enter_world(name: str | None, *, is_late: bool = False) -> AbstractContextMa
     """
     if name is None:
         return nullcontext()
-    missing = Misuse(f"The demo world is not installed: {advise_extra('demo')}.")
     if not is_installed():
-        raise missing
+        raise _miss_demo()
     try:
         world: Callable[..., AbstractContextManager[object]] = (
             late_world if is_late else import_module("quilt_mcp.demo.world").demo_world
@@ -83,13 +82,17 @@ def enter_world(name: str | None, *, is_late: bool = False) -> AbstractContextMa
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "quilt_mcp":  # else a library of the extra, which is there in part
             raise
-        raise missing from error
+        raise _miss_demo() from error
     for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:  # the second one if a terminal is closed
         if current_thread() is main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _exit_on_signal)
     with explaining():
         domains = find_domains()
     return world(name, domains=domains, now=datetime.now(UTC))
+
+
+def _miss_demo() -> Misuse:
+    return Misuse(f"The demo world is not installed: {advise_extra('demo')}.")
 
 
 @contextmanager

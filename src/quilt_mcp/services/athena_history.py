@@ -23,8 +23,9 @@ from quilt_mcp.services.athena_workgroups import (
 )
 from quilt_mcp.services.parallel_calls import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.services.stack.aws_failures import find_code
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import RefusedByAWS, find_code
+from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
     from types_boto3_athena import type_defs as athena

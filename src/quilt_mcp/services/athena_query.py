@@ -35,8 +35,9 @@ from quilt_mcp.services.athena_sql import Statement, TableName, read_statement
 from quilt_mcp.services.athena_workgroups import is_spark, make_unknown_workgroup
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.services.stack.aws_failures import find_code
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryRefused, find_code
+from quilt_mcp.services.stack.failures import QueryRefused
 from quilt_mcp.services.tabulator_service import read_table_names
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from quilt_mcp.core.cuts import PAGE_CHARACTERS, cut_text, fit
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.athena_history import QueryRow, describe_query
 from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.services.stack.aws_failures import find_code
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import RefusedByAWS, find_code
+from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
     from types_boto3_athena import type_defs as athena

@@ -17,7 +17,8 @@ from quilt_mcp.services.parallel_calls import NOT_IN_TIME, fan_out
 from quilt_mcp.services.readme import README, README_BYTES, Readme, cut_readme, make_unread
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import NO_PLACE, WHOLE_QUERY, QueryNotUnderstood, explain, make_refusal
+from quilt_mcp.services.stack.catalog_failures import NO_PLACE, WHOLE_QUERY, make_refusal
+from quilt_mcp.services.stack.failures import QueryNotUnderstood, explain
 from quilt_mcp.services.stack.graphql import Time
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import MissingTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.bucket_access import check_bucket_name
 from quilt_mcp.services.preview.answer import Content, show_file
+from quilt_mcp.services.stack.aws_failures import find_code
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import explain, find_code
+from quilt_mcp.services.stack.failures import explain
 from quilt_mcp.services.stack.places import Place
 
 if TYPE_CHECKING:

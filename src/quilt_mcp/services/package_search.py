@@ -15,7 +15,8 @@ from quilt_mcp.services.objects import make_object_uri
 from quilt_mcp.services.package_uris import link, make_contents_uri, make_uri
 from quilt_mcp.services.packages import check_choice
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryNotUnderstood, make_unexpected
+from quilt_mcp.services.stack.catalog_failures import make_unexpected
+from quilt_mcp.services.stack.failures import QueryNotUnderstood
 from quilt_mcp.services.stack.graphql import Size, Time, keep_readable
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from quilt_mcp.services import (
 )
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
-from quilt_mcp.services.stack.failures import FAILURES
+from quilt_mcp.services.stack.exceptions import FAILURES
 from quilt_mcp.services.tools import add_quilt_tools
 
 ICON = (  # a patchwork of four squares. Blanks and quotes are escaped: clients check that it is a URI

@@ -10,7 +10,8 @@ from quilt_mcp.core.errors import (
     ResourceExecutionError,
     ResourceFailure,
 )
-from quilt_mcp.services.stack.failures import RefusedByAWS, find_code
+from quilt_mcp.services.stack.aws_failures import find_code
+from quilt_mcp.services.stack.failures import RefusedByAWS
 from quilt_mcp.services.stack.places import Part, Place
 
 if TYPE_CHECKING:

@@ -29,15 +29,10 @@ from quilt_mcp.core.errors import NotFound, NotSignedIn, ResourceExecutionError,
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import StackSettings
 from quilt_mcp.services.stack.addresses import parse_address
+from quilt_mcp.services.stack.aws_failures import find_code, make_not_from_aws
 from quilt_mcp.services.stack.aws_files import UNUSABLE, create_session, make_unusable, note_unused
-from quilt_mcp.services.stack.failures import (
-    AWSKeysExpired,
-    TokenRefusedByS3,
-    UnexplainedByS3,
-    find_code,
-    make_not_from_aws,
-    map_failure,
-)
+from quilt_mcp.services.stack.exceptions import map_failure
+from quilt_mcp.services.stack.failures import AWSKeysExpired, TokenRefusedByS3, UnexplainedByS3
 from quilt_mcp.services.stack.places import Part, Place
 from quilt_mcp.services.stack.quilt_files import read_stamp
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts

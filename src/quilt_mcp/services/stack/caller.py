@@ -21,6 +21,7 @@ from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, open_own_session, take_aws_fingerprint
 from quilt_mcp.services.stack.catalog import CatalogConfig, CatalogConfigs, FoundStack, StackSearch
+from quilt_mcp.services.stack.catalog_failures import make_unexpected
 from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
     NoRole,
@@ -29,7 +30,6 @@ from quilt_mcp.services.stack.failures import (
     RefusedByStack,
     RequestRejected,
     RoleChanged,
-    make_unexpected,
 )
 from quilt_mcp.services.stack.graphql import Named, PartialAnswer, Rows, keep_readable, post_query
 from quilt_mcp.services.stack.login import Login, Stack

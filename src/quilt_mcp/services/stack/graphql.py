@@ -15,7 +15,8 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.failures import NO_PLACE, WHOLE_QUERY, QueryRefused, make_refusal, make_unexpected
+from quilt_mcp.services.stack.catalog_failures import NO_PLACE, WHOLE_QUERY, make_refusal, make_unexpected
+from quilt_mcp.services.stack.failures import QueryRefused
 
 if TYPE_CHECKING:
     import requests

@@ -23,14 +23,9 @@ from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack.failures import (
-    NOT_VALID,
-    NestedTooDeeply,
-    NotSignedInToQuilt,
-    is_json,
-    make_page,
-    map_failure,
-)
+from quilt_mcp.services.stack.catalog_failures import is_json, make_page
+from quilt_mcp.services.stack.exceptions import map_failure
+from quilt_mcp.services.stack.failures import NOT_VALID, NestedTooDeeply, NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Tokens
 
 CHUNK_BYTES = 65_536
