@@ -72,9 +72,17 @@ def worlds_of(part: str) -> set[str]:
 
     The part `home` must be first, because a world has a golden only where it differs from home. `2/3` is the second
     third of the other worlds. All files that it writes have the names of its worlds, so no other part writes them.
+    Names of worlds stand for themselves.
+
+    Raises:
+        UsageError: a name is that of no world.
     """
     if part == "home":
         return {HOME}
+    if "/" not in part:
+        if unknown := sorted({*part.split()} - {*WORLDS}):
+            raise pytest.UsageError(f"no world {', '.join(unknown)}; worlds: {', '.join(WORLDS)}")
+        return {*part.split()}
     number, count = map(int, part.split("/"))
     return {*[name for name in WORLDS if name != HOME][number - 1 :: count]}
 
