@@ -80,11 +80,10 @@ def find_domains(chosen: Iterable[str] | None = None) -> tuple[Domain, ...]:
 
 
 def _load(entry: EntryPoint) -> Domain:
-    is_foreign = entry.dist is None or entry.dist.name != NAME
     try:
         domain = entry.load()
     except Exception as error:
-        if not is_foreign:  # a bug of ours, with its traceback
+        if entry.dist and entry.dist.name == NAME:  # a bug of ours, with its traceback
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InvalidDomain(

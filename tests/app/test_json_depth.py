@@ -127,6 +127,7 @@ def parse() -> None:
         json.loads(DEEP)
 
 
+@pytest.mark.soak
 def test_the_parser_of_python_makes_finalizers_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {RecursionError} if sys.version_info < (3, 12) else set()  # newer versions collect between instructions
     assert {type(one) for one in run_with(parse, monkeypatch)} == expected

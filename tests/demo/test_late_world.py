@@ -43,7 +43,7 @@ def ask(*messages: Mapping[str, object]) -> list[tuple[bool, dict[str, object]]]
     return [(flag == "True", json.loads(text)) for flag, _, text in lines]
 
 
-@pytest.mark.parametrize("first", [INITIALIZE, DISCOVER])
+@pytest.mark.parametrize("first", [DISCOVER, pytest.param(INITIALIZE, marks=pytest.mark.soak)])
 def test_the_first_answer_needs_no_library_of_the_world_and_a_read_has_all_of_it(first: Mapping[str, object]) -> None:
     handshake = [first] if first is INITIALIZE else [first, INITIALIZE]
     (had_world, _), *_, (has_world, answer) = ask(*handshake, INITIALIZED, request(2, "tools/list"), READ)

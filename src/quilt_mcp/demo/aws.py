@@ -318,9 +318,9 @@ def _rights(role: Role) -> list[JSON]:
     if role.external_arn is not None:
         return rights
     rights.append(make_statement(CATALOG_ACTIONS, ["*"]))
-    for policy in role.policies:
-        for bucket, level in policy.permissions.items():
-            rights += [_allow_listing(bucket), make_statement(S3_ACTIONS[level], [f"arn:aws:s3:::{bucket}/*"])]
+    granted = dict.fromkeys(right for policy in role.policies for right in policy.permissions.items())
+    for bucket, level in granted:
+        rights += [_allow_listing(bucket), make_statement(S3_ACTIONS[level], [f"arn:aws:s3:::{bucket}/*"])]
     rights += [_allow_listing(bucket) for bucket in role.list_only]
     if role.runs_queries_in:
         rights.append(make_statement(QUERY_ACTIONS, _work_groups(role.runs_queries_in)))
