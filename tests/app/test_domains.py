@@ -235,7 +235,7 @@ def test_domains_are_chosen_by_a_setting(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    "words", ["serve", "serve --transport http --port 0", "get --demo", "list", "doctor", "demo", "--help"]
+    "words", ["serve", "serve --transport http --port 0", "get --demo", "list", "search x", "doctor", "demo", "--help"]
 )
 def test_each_command_names_an_unknown_domain_in_one_line(
     words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -161,6 +161,17 @@ def test_a_person_gets_a_pager_for_more_lines_than_the_terminal_has(
     assert len(paged) == times
 
 
+def test_a_search_without_a_resource_that_takes_a_query_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUILT_MCP_DOMAINS", "workflows")
+    assert main(["search", "x"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "quilt-mcp: No resource of the installed domains takes a query. `quilt-mcp list` shows what can be read.\n",
+    )
+
+
 def test_a_search_asks_each_resource_that_takes_a_query(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(read_output(capsys, "search", "first", "quarter", "--demo", "--json"))["searches"]
     assert [body["uri"] for body in found] == [

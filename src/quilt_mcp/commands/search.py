@@ -10,11 +10,12 @@ from rich.text import Text
 from quilt_mcp.app.checks import Body
 from quilt_mcp.commands.get import describe_next, explain
 from quilt_mcp.commands.session import ServerClient, call_tool, run_session
+from quilt_mcp.commands.startup import list_uris
 from quilt_mcp.console.output import VISIBLE, complain, show_json, show_pages, waiting
 from quilt_mcp.console.parser import AsJSON, Demo
+from quilt_mcp.console.process import Misuse
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.registry import path_of
-from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY
 
 NAMES = ("reference_id", "name", "key", "title", "bucket")
 FILES = 3
@@ -36,7 +37,9 @@ def search(first: str, /, *more: str, demo: Demo = None, as_json: AsJSON = False
         0 if a search succeeded.
     """
     query = quote(" ".join((first, *more)), safe="")
-    uris = [path_of(uri).replace("{query}", query) for uri in RESOURCE_REGISTRY if path_of(uri).endswith(QUERY)]
+    uris = [path_of(uri).replace("{query}", query) for uri in list_uris() if path_of(uri).endswith(QUERY)]
+    if not uris:
+        raise Misuse("No resource of the installed domains takes a query. `quilt-mcp list` shows what can be read.")
     with waiting("Searching"):
         bodies = run_session(partial(_read_each, uris=uris), demo=demo)
     found = [body for body in bodies if body["success"]]

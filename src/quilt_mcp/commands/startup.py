@@ -13,6 +13,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 from quilt_mcp.app.build import advise_extra
+from quilt_mcp.app.domain import collect_resources
 from quilt_mcp.app.secret_files import find_exposed_files
 from quilt_mcp.console.logs import configure_logging
 from quilt_mcp.console.process import Misuse, Unable
@@ -46,6 +47,16 @@ def read_own_settings() -> ServerSettings:
     """
     with explaining():
         return read_settings()
+
+
+def list_uris() -> list[str]:
+    """Return the URIs and templates of the installed domains.
+
+    Raises:
+        Misuse: a domain cannot be loaded, or does not fit the others.
+    """
+    with explaining():
+        return [*collect_resources(find_domains())]
 
 
 def open_server() -> QuiltServer:

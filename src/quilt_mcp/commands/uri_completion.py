@@ -6,8 +6,8 @@ from cyclopts.completion import CompletionContext
 from mcp_types import ResourceTemplateReference
 
 from quilt_mcp.commands.session import ServerClient, run_session
+from quilt_mcp.commands.startup import list_uris
 from quilt_mcp.core.registry import path_of, path_variables
-from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY
 
 
 class Place(NamedTuple):
@@ -46,7 +46,7 @@ def find_candidates(text: str) -> tuple[list[str], list[Place]]:
     """Return the URIs and their beginnings that need no values, and the variables that the text ends in."""
     literal: set[str] = set()
     places: list[Place] = []
-    for uri in RESOURCE_REGISTRY:
+    for uri in list_uris():
         path = path_of(uri)
         if not path_variables(uri):
             literal |= {path} if path.startswith(text) else set()
