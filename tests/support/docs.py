@@ -100,14 +100,13 @@ def _summary(scheme: str, rows: Iterable[ResourceDefinition]) -> str:
 def _resource_list() -> str:
     lines: list[str] = []
     for scheme, rows in _by_scheme():
-        lines += [f"    - {scheme}: {_summary(scheme, rows)}", ""]
+        lines.append(f"    - {scheme}: {_summary(scheme, rows)}")
         uris = ", ".join(f"``{row['uri']}``{' (admin)' if row['requires_admin'] else ''}" for row in rows)
         indent = " " * 6
         lines += textwrap.wrap(
             uris, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
-        lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 def _schemes() -> str:

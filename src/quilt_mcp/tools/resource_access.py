@@ -56,36 +56,23 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
     The resources, by scheme:
 
     - auth: Login, catalog, and the local directories that Quilt writes to.
-
       ``auth://status``, ``auth://catalog/info``, ``auth://filesystem/status``
-
     - athena: Athena databases, tables, workgroups and query history, and which workgroup to use.
-
       ``athena://databases``, ``athena://workgroups``, ``athena://query/history``,
       ``athena://query/{execution_id}/results{?cursor,limit}``,
       ``athena://databases/{database}/tables{?cursor,limit}``,
       ``athena://databases/{database}/tables/{table}{?cursor,limit}``
-
     - admin: Users, roles and configuration of the stack.
-
       ``admin://users`` (admin), ``admin://api-keys`` (admin), ``admin://roles`` (admin), ``admin://config/sso``
       (admin), ``admin://config/tabulator`` (admin)
-
     - metadata: Templates, examples and help for package metadata.
-
       ``metadata://templates``, ``metadata://examples``, ``metadata://troubleshooting``,
       ``metadata://templates/{template}``, ``metadata://workflows/{bucket}``
-
     - permissions: Your access to each bucket, with evidence, and which buckets to create packages in.
-
       ``permissions://discover``, ``permissions://recommendations``, ``permissions://buckets/{bucket}/access``
-
     - tabulator: Buckets with tabulator tables, and the tables with their columns.
-
       ``tabulator://buckets``, ``tabulator://buckets/{bucket}/tables{?cursor,limit}``
-
     - quilt: Buckets of the stack, their packages, and search.
-
       ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}``,
       ``quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}``,
       ``quilt://buckets/{bucket}/objects{?prefix,cursor,limit}``,
@@ -95,13 +82,9 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}/changes{?from,to,cursor,limit}``,
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision,cursor,limit}``,
       ``quilt://search``, ``quilt://search/{query}{?buckets,kind,cursor,limit}``
-
     - workflow: Workflows written by the workflow tools.
-
       ``workflow://workflows``, ``workflow://workflows/{workflow_id}/status``
-
     - requirements: Epics, user stories, requirements and acceptance criteria, with search.
-
       ``requirements://epics{?status,priority,assignee,project,updated_since,created_since,sort,view,cursor,limit}``,
       ``requirements://user-stories{?status,priority,assignee,project,updated_since,created_since,sort,view,cursor,limit}``,
       ``requirements://requirements{?status,priority,assignee,type,project,updated_since,created_since,sort,view,cursor,limit}``,
@@ -122,13 +105,9 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
       ``requirements://requirements/{id}/trace{?depth,cursor,limit}``,
       ``requirements://acceptance-criteria/{id}/trace{?depth,cursor,limit}``,
       ``requirements://coverage{?epic,project,category,cursor,limit}``
-
     - config: Rules for analysed code, and settings of this server.
-
       ``config://security``, ``config://server``
-
     - info: Everything that this server offers.
-
       ``info://capabilities``
 
     Args:
