@@ -75,7 +75,7 @@ def test_the_registry_is_valid_and_holds_the_nineteen() -> None:
 
 def test_the_docstring_is_complete_and_names_every_uri() -> None:
     docstring = inspect.getdoc(get_resource) or ""
-    assert 90 <= len(docstring.splitlines()) <= 150
+    assert 90 <= len(docstring.splitlines()) <= 147  # of 150: one more scheme takes three
     assert [uri for uri in RESOURCE_REGISTRY if f"``{uri}``" not in docstring] == []
 
 
