@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from quilt_mcp.core.errors import NotSignedIn, Unavailable
-from quilt_mcp.core.listing import Listing, ListSource, PagedFastMCP
+from quilt_mcp.core.listing import ListedRow, Listing, ListSource, PagedFastMCP
 from quilt_mcp.core.manager import Admit
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.core.tracing import Read
@@ -41,12 +41,25 @@ class Shelf:
         self.delay = delay
         self.asked: list[tuple[str, int]] = []
 
-    async def page(self, after: str, limit: int, scope: Any) -> list[mcp_types.Resource]:
+    async def page(self, after: str, limit: int, scope: Any) -> list[ListedRow]:
         self.asked.append((after, limit))
         await anyio.sleep(self.delay)
         if self.fault:
             self.fault()
-        return [mcp_types.Resource(uri=self.prefix + one, name=one) for one in self.ids if one > after][:limit]
+        found = [one for one in self.ids if one > after][:limit]
+        return [ListedRow(one, mcp_types.Resource(uri=self.prefix + one, name=one)) for one in found]
+
+
+class Document(Shelf):
+    """A provider whose rows have an order of their own. Its keys are places."""
+
+    async def page(self, after: str, limit: int, scope: Any) -> list[ListedRow]:
+        rows = [ListedRow(str(at), mcp_types.Resource(uri=self.prefix + one, name=one)) for at, one in self.placed]
+        return rows[int(after) + 1 if after else 0 :][:limit]
+
+    @property
+    def placed(self) -> list[tuple[int, str]]:
+        return list(enumerate(reversed(self.ids)))
 
 
 def raising(error: Exception) -> Fault:
@@ -226,7 +239,7 @@ def test_slow_providers_share_one_time_budget() -> None:
     times: list[tuple[str, float]] = []
 
     class Noted(Shelf):
-        async def page(self, after: str, limit: int, scope: Any) -> list[mcp_types.Resource]:
+        async def page(self, after: str, limit: int, scope: Any) -> list[ListedRow]:
             times.append(("begins", anyio.current_time()))
             try:
                 return await super().page(after, limit, scope)
@@ -253,6 +266,18 @@ async def test_a_page_without_a_provider_says_how_to_get_its_rows() -> None:
 
 async def wait_long() -> None:
     await anyio.sleep(30)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 20])
+async def test_the_rows_of_a_provider_stay_in_its_order_where_its_uris_stand(size: int) -> None:
+    """Also if another resource has a URI that begins with its prefix."""
+    ids = [f"{one:02}" for one in range(12)]
+    static = ["shop://hats", "shop://hats/05", "shop://zebra"]
+    pages = await Shop(Document("hats", ids), Shelf("coats", ["9"]), static=static, size=size).pages()
+    hats = [f"shop://hats/{one}" for one in reversed(ids)]
+    expected = ["shop://coats/9", "shop://hats", *hats, "shop://hats/05", "shop://zebra"]
+    assert list(chain.from_iterable(pages)) == expected
+    assert {len(page) for page in pages[:-1]} <= {size}
 
 
 def test_without_a_scope_in_time_the_first_page_has_what_needs_none() -> None:

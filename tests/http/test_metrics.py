@@ -15,7 +15,7 @@ from mcp_types import Resource
 from prometheus_client.parser import text_string_to_metric_families
 
 from quilt_mcp.core.errors import NotFound, Unavailable
-from quilt_mcp.core.listing import Listing, ListSource, PagedFastMCP
+from quilt_mcp.core.listing import ListedRow, Listing, ListSource, PagedFastMCP
 from quilt_mcp.core.tracing import count_call
 from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
@@ -133,10 +133,10 @@ class Shelf:
     def __init__(self, name: str, *, fails: bool = False) -> None:
         self.name, self.prefix, self.fails = name, f"a://{name}/", fails
 
-    async def page(self, after: str, limit: int, scope: Any) -> list[Resource]:
+    async def page(self, after: str, limit: int, scope: Any) -> list[ListedRow]:
         if self.fails:
             raise Unavailable("down")
-        return [] if after else [Resource(uri=f"{self.prefix}1", name="x")]
+        return [] if after else [ListedRow("1", Resource(uri=f"{self.prefix}1", name="x"))]
 
 
 async def list_often(watched: Watched, *shelves: Shelf, times: int = 1) -> None:

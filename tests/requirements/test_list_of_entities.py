@@ -13,10 +13,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import Resource
 from pydantic import SecretStr
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.core.listing import ListedRow
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.resources import EntityProvider
@@ -30,6 +31,14 @@ from tests.support.waiting import until
 
 MANY, MORE = 20_000, 100_000
 ALL: dict[str, Any] = {"max_resources_per_provider": 0}
+PREFIXES = tuple(f"requirements://{kind.segment}/" for kind in model.KINDS)
+
+
+def check_order(uris: list[str]) -> None:
+    """Check that each URI is listed once, and that the entities of a kind stand together where their URIs begin."""
+    places = [next((prefix for prefix in PREFIXES if uri.startswith(prefix)), uri) for uri in uris]
+    assert places == sorted(places)
+    assert len({*uris}) == len(uris)
 
 
 @pytest.mark.soak
@@ -53,7 +62,7 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
                 with opened(settings) as database, database.writing() as connection:
                     connection.execute(delete(tables.epics).where(tables.epics.c.id.in_(gone)))
     epics = [uri for uri in walked if uri.startswith("requirements://epics/")]
-    assert walked == sorted(set(walked))
+    check_order(walked)
     assert len(epics) == number
     assert "requirements://epics" in walked
 
@@ -76,9 +85,53 @@ async def test_the_list_contains_every_entity_and_static_resource_once(settings_
             assert f"requirements://{kind.segment}" in uris
         for uri in uris[::40]:
             assert await read(client, uri.removeprefix("requirements://"))
-    assert uris == sorted(set(uris))
+    check_order(uris)
     assert "requirements://requirements-types" in uris
     assert "requirements://search/{query}" not in uris
+
+
+async def walk_each_size(settings: Settings, **changes: Any) -> list[str]:
+    """Return the names of the listed entities, which pages of each size must have in the same order."""
+    walks = []
+    for size in (3, 50, 1000):
+        async with connect(settings, list_page_size=size, **changes) as client:
+            rows: list[Resource] = []
+            cursor = None
+            while not rows or cursor:
+                page = await client.list_resources_mcp(cursor=cursor)
+                rows += page.resources
+                cursor = page.next_cursor
+        walks.append([one.name for one in rows if str(one.uri).startswith(PREFIXES)])
+    assert walks[0] == walks[1] == walks[2]
+    return walks[0]
+
+
+@pytest.mark.parametrize("most", [0, 25])
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+async def test_entities_are_listed_in_the_order_of_their_positions(
+    dialect: str, most: int, make_settings: Callable[[str, Contents], Settings]
+) -> None:
+    settings = make_settings(dialect, "sample")
+    names = await walk_each_size(settings, max_resources_per_provider=most)
+    epics = [name for name in names if name.startswith("Epic ")]
+    assert epics == sorted(epics)
+    last = epics[-1]
+    with opened(settings) as database, database.writing() as connection:
+        connection.execute(
+            update(tables.epics).where(tables.epics.c.reference_id == last.split()[1]).values(position=-1.5)
+        )
+    moved = await walk_each_size(settings, max_resources_per_provider=most)
+    assert [name for name in moved if name.startswith("Epic ")] == [last, *epics[:-1]]
+
+
+async def test_entities_of_the_earlier_system_are_listed_in_the_order_of_their_numbers(
+    existing_settings: Settings,
+) -> None:
+    names = await walk_each_size(existing_settings, **ALL)
+    for kind in model.KINDS:
+        of_kind = [name for name in names if name.startswith(f"{kind.title} ")]
+        assert of_kind == sorted(of_kind)
+        assert len(of_kind) > 1
 
 
 @pytest.mark.parametrize("most", [1, 25, 10_000])
@@ -100,7 +153,7 @@ async def test_the_list_has_the_entities_that_changed_last_and_names_where_the_o
             assert max(left_out, default="") <= min(changes[uri] for uri in listed)
             assert f"at most {most} of them: those that changed last" in notes[collection]
             assert await read(client, next(reversed(rows)).removeprefix("requirements://"))
-    assert uris == sorted(set(uris))
+    check_order(uris)
 
 
 async def test_a_row_says_each_thing_once(settings_with_sample: Settings) -> None:
@@ -119,7 +172,7 @@ async def test_a_setting_lists_the_search_template_as_a_resource(settings_with_s
     async with connect(settings_with_sample, list_search_template=True, list_page_size=7) as client:
         uris = await list_uris(client)
     assert uris.count("requirements://search/{query}") == 1
-    assert uris == sorted(uris)
+    check_order(uris)
 
 
 async def test_a_setting_lists_no_entities_and_does_not_use_the_database(tmp_path: Path) -> None:
@@ -172,7 +225,7 @@ async def test_a_failed_provider_is_left_out_and_named(
 ) -> None:
     read_page = EntityProvider.page
 
-    async def fail_for_epics(self: EntityProvider, after: str, limit: int, scope: Scope | None) -> list[Resource]:
+    async def fail_for_epics(self: EntityProvider, after: str, limit: int, scope: Scope | None) -> list[ListedRow]:
         if self.kind is model.EPIC:
             raise Unavailable("postgresql://u:hunter2@db")
         return await read_page(self, after, limit, scope)

@@ -1,16 +1,16 @@
 """`resources/list` page by page: static resources, merged with rows that providers read from a data source.
 
-Each provider owns the URIs that start with its prefix, which is one interval of all URIs in order. A page asks only the
-providers that own a part of it, each for no more rows than the page still needs, starting after the last key of the
-previous page. So a page costs the same at any depth, and inserts and deletes elsewhere neither repeat nor skip a row.
+Each provider owns the URIs that start with its prefix, which is one interval of all URIs in order. Within it, the order
+is the provider's: that of a document, for instance. A page asks only the providers that own a part of it, each for no
+more rows than the page still needs, starting after the last key of the previous page. So a page costs the same at any
+depth, and inserts and deletes elsewhere neither repeat nor skip a row.
 """
 
 import logging
 import time
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 from fastmcp import FastMCP
@@ -33,8 +33,20 @@ logger = logging.getLogger(__name__)
 _UNAVAILABLE = "The list is not available."
 
 
+class ListedRow(NamedTuple):
+    """A row of a provider.
+
+    Attributes:
+        key: from which the provider finds the rows that follow. Not empty.
+        resource: what is listed.
+    """
+
+    key: str
+    resource: Resource
+
+
 class ListingProvider(Protocol):
-    """Lists the resources of one interval of URIs."""
+    """Lists the resources of one interval of URIs, in an order of its own."""
 
     @property
     def name(self) -> str:
@@ -44,8 +56,12 @@ class ListingProvider(Protocol):
     def prefix(self) -> str:
         """The prefix of all its URIs, and of no other provider's."""
 
-    async def page(self, after: str, limit: int, scope: Any) -> list[Resource]:
-        """Return at most `limit` resources, in the order of their URIs, that follow `prefix + after`."""
+    async def page(self, after: str, limit: int, scope: Any) -> list[ListedRow]:
+        """Return at most `limit` rows that follow the one with the key `after`; the first rows if it is empty.
+
+        Raises:
+            InvalidTemplateVariable: no row has such a key: the cursor is forged.
+        """
 
 
 async def _need_nothing() -> None:
@@ -77,7 +93,7 @@ class ListingPage:
     """One page of the list.
 
     Attributes:
-        resources: in the order of their URIs.
+        resources: what needs no source, in the order of the URIs; where the URIs of a provider stand, its rows.
         next_cursor: the cursor of the next page; None at the end.
         failed: the names of the providers that are left out.
         advice: how to get what is left out; None if nothing is.
@@ -87,6 +103,18 @@ class ListingPage:
     next_cursor: str | None
     failed: list[str]
     advice: str | None = None
+
+
+class _Place(NamedTuple):
+    """The place of a row in the list.
+
+    Attributes:
+        uri: of what needs no source; of a provider's row, the prefix.
+        key: of a provider's row; empty for others, which come first at the same place.
+    """
+
+    uri: str
+    key: str
 
 
 class Listing:
@@ -142,12 +170,14 @@ class Listing:
             read.failed += [provider.name for provider, _ in self._providers]
             return ListingPage(ordered, None, read.failed, self._advise(read))
         tag = cursors.compute_tag("resources/list", scopes)
-        after = cursors.decode(cursor, tag) if cursor else ""
+        after = _Place(*cursors.decode_values(cursor, tag, [str, str])) if cursor else _Place("", "")
         rows = await self._rows(after, size + 1, scopes, read, until)
-        following = ordered[bisect_right(ordered, after, key=_uri) :]
-        found = sorted([*rows, *following[: size + 1]], key=_uri)
-        next_cursor = cursors.encode(_uri(found[size - 1]), tag) if len(found) > size else None
-        return ListingPage(found[:size], next_cursor, read.failed, self._advise(read))
+        following = [(_Place(_uri(one), ""), one) for one in ordered if _uri(one) > after.uri]
+        found = sorted(
+            [*following[: size + 1], *rows], key=lambda row: row[0].uri
+        )  # the rows of a provider stay in order
+        next_cursor = cursors.encode_values(found[size - 1][0], tag) if len(found) > size else None
+        return ListingPage([one for _, one in found[:size]], next_cursor, read.failed, self._advise(read))
 
     def _order_static(self, static: Sequence[Resource]) -> list[Resource]:
         """Return what needs no source, in the order of the URIs."""
@@ -160,17 +190,17 @@ class Listing:
         return f"Resources that start with {lost} are missing. Request this page again later." if lost else None
 
     async def _rows(
-        self, after: str, wanted: int, scopes: Sequence[Hashable], read: Read, until: float
-    ) -> list[Resource]:
+        self, after: "_Place", wanted: int, scopes: Sequence[Hashable], read: Read, until: float
+    ) -> list[tuple["_Place", Resource]]:
         """Return the next rows; fewer than wanted at the end of all intervals, or if a provider failed.
 
         One provider is asked after the other, for no more rows than are missing. One that takes half of the time does
         not delay the others: then they are asked at the same time.
         """
         asked = [
-            Asked(one, scopes[at], after.removeprefix(one.prefix) if after.startswith(one.prefix) else "")
+            Asked(one, scopes[at], after.key if one.prefix == after.uri else "")
             for one, at in self._providers
-            if after < _end(one.prefix)
+            if after.uri <= one.prefix
         ]
         async with anyio.create_task_group() as group:
             for one in asked:
@@ -193,7 +223,7 @@ class Listing:
             details, actions = f"No response from {', '.join(read.failed)}", failures[0].suggested_actions
             transient = any(failure.transient for failure in failures)
             raise Unavailable(_UNAVAILABLE, details=details, suggested_actions=actions, transient=transient)
-        return [row for one in asked for row in one.rows][:wanted]
+        return [(_Place(one.provider.prefix, key), row) for one in asked for key, row in one.rows][:wanted]
 
     async def _ask(self, asked: "Asked", limit: int, read: Read, until: float) -> None:
         """Ask a provider for rows, and note what it returns or how it fails."""
@@ -217,7 +247,7 @@ class Asked:
     provider: ListingProvider
     scope: Hashable
     after: str
-    rows: list[Resource] = field(default_factory=list)
+    rows: list[ListedRow] = field(default_factory=list)
     failure: Exception | None = None
     done: anyio.Event = field(default_factory=anyio.Event)
 

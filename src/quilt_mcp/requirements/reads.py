@@ -146,6 +146,7 @@ class Title(NamedTuple):
     title: str
     """The beginning of the description, if the kind has no titles."""
     updated_at: datetime | None
+    position: float
 
 
 class Reader:
@@ -213,12 +214,25 @@ class Reader:
         rows = self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
         return [row.reference_id for row in rows]
 
-    def list_titles(self, kind: Kind, *, after: str, limit: int, newest: int | None = None) -> list[Title]:
-        """Return the next entities in the order of their IDs, of all or of those that changed last."""
+    def list_titles(
+        self, kind: Kind, *, after: tuple[float, str] | None, limit: int, newest: int | None = None
+    ) -> list[Title]:
+        """Return the next entities in the order of their positions, of all or of those that changed last.
+
+        Args:
+            kind: theirs.
+            after: the position and the ID of the last entity before them; None to start with the first.
+            limit: the maximum number of entities.
+            newest: how many of those that changed last are listed; None lists all.
+        """
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, model.TITLE_LENGTH)
-        columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
-        statement = select(*columns).where(*self.restrict(table))
+        place = [self.place_of(table), table.c.id]
+        columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at, place[0])
+        statement = select(*columns).where(*self.restrict(table)).order_by(*place).limit(limit)
+        if after:
+            last = [literal(value, column.type) for column, value in zip(place, after, strict=True)]
+            statement = statement.where(tuple_(*place) > tuple_(*last))
         if newest is not None:
             changed = (
                 select(table.c.id)
@@ -227,7 +241,7 @@ class Reader:
                 .limit(newest)
             )
             statement = statement.where(table.c.id.in_(changed))
-        return [Title(*row) for row in self.execute(_start_after(statement, table, after).limit(limit))]
+        return [Title(*row) for row in self.execute(statement)]
 
     def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
         visible = self.restrict(BY_KIND[kind.name])

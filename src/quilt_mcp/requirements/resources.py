@@ -1,6 +1,7 @@
 """The requirements domain: its resources and its part of `resources/list`."""
 
 import inspect
+import math
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from quilt_mcp.app.domain import Ask, Command, Domain
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import MIME_TYPE, iso
-from quilt_mcp.core.listing import ListSource
+from quilt_mcp.core.listing import ListedRow, ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
 from quilt_mcp.requirements import answers, parameters, service
 from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, MAX_SHOWN, USER_STORIES, Entities
@@ -70,15 +71,16 @@ class EntityProvider:
         self.name = f"{kind.name}_provider"
         self.prefix = f"requirements://{kind.segment}/"
 
-    async def page(self, after: str, limit: int, scope: "Scope | None") -> list[Resource]:
-        """Return at most `limit` entities with UUIDs after `after`."""
+    async def page(self, after: str, limit: int, scope: "Scope | None") -> list[ListedRow]:
+        """Return at most `limit` entities, in the order of their positions. A key is a position and an ID."""
         if scope is None:
             return []
-        if after and not parameters.is_id(after):  # PostgreSQL refuses to compare it
-            raise cursors.make_invalid()
         newest = count_listed() or None
-        read = partial(current_store().list_titles, self.kind, scope, after=after, limit=limit, newest=newest)
-        return [self._describe(one) for one in await run_in_pool("database", read)]
+        read = partial(
+            current_store().list_titles, self.kind, scope, after=_parse_place(after), limit=limit, newest=newest
+        )
+        found = await run_in_pool("database", read)
+        return [ListedRow(f"{one.position!r} {one.id}", self._describe(one)) for one in found]
 
     def _describe(self, entity: "Title") -> Resource:
         is_cut = len(entity.title) > MAX_SHOWN and not self.kind.statuses
@@ -90,6 +92,24 @@ class EntityProvider:
             mime_type=MIME_TYPE,
             annotations=Annotations(last_modified=iso(entity.updated_at)) if entity.updated_at else None,
         )
+
+
+def _parse_place(key: str) -> tuple[float, str] | None:
+    """Return the position and the ID in a key of a list; None if it is empty.
+
+    Raises:
+        InvalidTemplateVariable: the key has another form.
+    """
+    if not key:
+        return None
+    position, _, row_id = key.partition(" ")
+    try:
+        place = float(position), row_id
+    except ValueError as error:
+        raise cursors.make_invalid() from error
+    if not math.isfinite(place[0]) or not parameters.is_id(row_id):  # PostgreSQL refuses to compare it
+        raise cursors.make_invalid()
+    return place
 
 
 def count_listed() -> int:

@@ -211,7 +211,7 @@ class RequirementsStore:
             return reader.list_references(kind, prefix, limit)
 
     def list_titles(
-        self, kind: Kind, scope: Scope, *, after: str, limit: int, newest: int | None = None
+        self, kind: Kind, scope: Scope, *, after: tuple[float, str] | None, limit: int, newest: int | None = None
     ) -> list[Title]:
         with self.open_reader(scope) as reader:
             return reader.list_titles(kind, after=after, limit=limit, newest=newest)
