@@ -5,6 +5,7 @@ attacks on the jail alone are in `jailed_attacks.py`, and 1 to 7, single modules
 """
 
 from tests.analysis.attack import CALL, MARKER, Attack, failing, refused, survived
+from tests.analysis.attacks_on_paths import PATH_DETECTORS, PATHS
 from tests.analysis.attacks_on_wrapping import DETECTORS, WRAPPING
 from tests.analysis.further_attacks import FURTHER
 
@@ -339,4 +340,16 @@ ANSWERS = [
     *survived(73, rebound="len = lambda x: 42\ndef f(x: int) -> int:\n    'post: _ == 42'\n    return len([x])"),
 ]
 
-GATED = [*IMPORTS, *OBJECTS, *TEXTS, *PARSER, *RESOURCES, *ANSWERS, *FURTHER, *WRAPPING, *DETECTORS]
+GATED = [
+    *IMPORTS,
+    *OBJECTS,
+    *TEXTS,
+    *PARSER,
+    *RESOURCES,
+    *ANSWERS,
+    *FURTHER,
+    *WRAPPING,
+    *DETECTORS,
+    *PATHS,
+    *PATH_DETECTORS,
+]

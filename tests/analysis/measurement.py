@@ -1,8 +1,9 @@
 """Run the soundness table in a sandbox, and count wrong claims and violations that were found."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from quilt_mcp.analysis.messages import Request
 from quilt_mcp.analysis.processes import Surroundings
@@ -23,11 +24,13 @@ class Measurement:
         wrong: the programs with a wrong answer, with the answer.
         found: names of the programs with a violation that was found.
         missed: names of the programs with a witness and a violation that was not found.
+        answers: each program with its tool and its answer.
     """
 
     wrong: list[tuple[str, object]] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    answers: list[tuple[str, Program, Mapping[str, Any]]] = field(default_factory=list)
 
     @property
     def share(self) -> float:
@@ -43,7 +46,7 @@ def chance_of(start: int) -> Chance:
     return Chance(first, Surroundings(10 * start + 1, ZONES[(start + 2) % 5]), seed=start)
 
 
-async def measure(start: int) -> Measurement:
+async def measure(start: int, seconds: float = _SECONDS) -> Measurement:
     """Run all programs in a sandbox with the seeds of this start."""
     sandbox = Sandbox(Settings(analysis_concurrency=_AT_ONCE), chance=chance_of(start))
     measured = Measurement()
@@ -52,7 +55,8 @@ async def measure(start: int) -> Measurement:
     async def run(tool: str, program: Program) -> None:
         request = cast("Request", {"tool": tool, "code": program.code, **program.arguments})
         async with places:
-            answer = await sandbox.analyse(request, seconds=_SECONDS)
+            answer = await sandbox.analyse(request, seconds=seconds)
+        measured.answers.append((tool, program, answer))
         status = answer["status"]
         name = f"{tool}: {program.name}"
         if status not in program.right and status not in {"unknown", "timeout", "not_found", "partial"}:

@@ -164,7 +164,9 @@ class Candidates:
 
     def _vary_integer(self, value: int) -> int:
         changes = (1, -1, 2, -2, 10, 2**31, 2**53, 2**63, 0x110000, STRIDE, STRIDE, -STRIDE)
-        change = self._random.choice(changes)
+        stride = self._drawer.stride
+        kept = () if stride == 1 else (stride, -stride, stride << 31, stride << 63, stride << 1100)
+        change = self._random.choice((*changes, *kept))
         return self._random.choice((value + change, value + change, -value, value * 2, value - change))
 
     def _vary_float(self, value: float) -> float:
