@@ -3,14 +3,19 @@
 It is a script: it reads a program as JSON, and writes the number of tries and the first counterexample as JSON.
 """
 
+import ast
 import copy
 import enum
 import inspect
+import itertools
 import json
+import re
 import sys
 import time
+import traceback
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +32,10 @@ Contract = Mapping[str, list[str]]
 
 class Refuted(Exception):
     """A call contradicts the claim."""
+
+
+class Enough(KeyboardInterrupt):
+    """The time is over. Hypothesis lets this exception pass."""
 
 
 def read_contract(owner: object, sections: frozenset[str]) -> Contract:
@@ -59,6 +68,14 @@ def is_same(left: Any, right: Any) -> bool:
     return bool(left == right) or repr(left) == repr(right)
 
 
+def list_assumed(node: ast.AST) -> list[int]:
+    """Return the lines of the asserts at the beginning of a function without other lines of a contract."""
+    if not isinstance(node, ast.FunctionDef) or "post" in (ast.get_docstring(node) or ""):
+        return []
+    after = itertools.dropwhile(lambda one: isinstance(one, ast.Expr), node.body)
+    return [one.lineno for one in itertools.takewhile(lambda one: isinstance(one, ast.Assert), after)]
+
+
 class Judge:
     """A claim about a program."""
 
@@ -70,6 +87,8 @@ class Judge:
         arguments = program["arguments"]
         self.names = [str(arguments[key]) for key in ("function_name", "function_a", "function_b") if key in arguments]
         self.expected = eval(arguments.get("exception_type", "()"), self.module)  # noqa: S307 - of the table
+        # the lines of the asserts at the beginning of a function, which are preconditions
+        self.assumed = {line for node in ast.walk(ast.parse(program["code"])) for line in list_assumed(node)}
         owner, function = self.find(self.names[0])
         self.parameters = list(inspect.signature(function).parameters.values())
         hints = typing.get_type_hints(function, self.module)
@@ -131,6 +150,9 @@ class Judge:
         try:
             return [self.find(name)[1](*positional, **keyword)], arguments
         except Exception as error:  # noqa: BLE001 - any exception is an outcome
+            raised = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_globals is self.module]
+            if isinstance(error, AssertionError) and self.assumed & {*raised[:1]}:
+                reject()
             return (type(error),), arguments
 
     def satisfies_invariants(self, arguments: Mapping[str, Any]) -> bool:
@@ -151,9 +173,23 @@ class Judge:
         return True
 
 
+def register_constants(code: str) -> None:
+    """Let a part of the integers and texts be constants of the code, or next to them."""
+    docstrings = [
+        ast.get_docstring(node) or "" for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)
+    ]
+    constants = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    constants += [int(one) for text in docstrings for one in re.findall(r"\b\d{1,15}\b", text)]
+    integers = [near for one in constants if type(one) is int for near in (one - 1, one, one + 1)] or [0]
+    texts = [one for one in constants if isinstance(one, str)] or [""]
+    st.register_type_strategy(int, st.one_of(st.integers(), st.integers(-20, 20), st.sampled_from(integers)))
+    st.register_type_strategy(str, st.one_of(st.text(), st.sampled_from(texts)))
+
+
 def search(program: Mapping[str, Any]) -> dict[str, Any]:
     """Return how many calls were judged, and the first that contradicts the claim."""
     judge = Judge(program)
+    register_constants(program["code"])
     judged, ends = 0, time.monotonic() + program["seconds"]
 
     @settings(
@@ -168,7 +204,7 @@ def search(program: Mapping[str, Any]) -> dict[str, Any]:
     def run(data: st.DataObject) -> None:
         nonlocal judged
         if time.monotonic() > ends:
-            return
+            raise Enough
         try:
             arguments = {name: data.draw(st.from_type(hint)) for name, hint in judge.hints.items()}
         except (TypeError, ValueError, ArithmeticError, LookupError, AssertionError):  # of a constructor
@@ -177,7 +213,8 @@ def search(program: Mapping[str, Any]) -> dict[str, Any]:
         judged += 1
 
     try:
-        run()
+        with suppress(Enough):
+            run()
     except Refuted as refuted:
         return {"judged": judged, "counterexample": str(refuted)}
     return {"judged": judged, "counterexample": None}

@@ -43,7 +43,8 @@ def chance_of(start: int) -> Chance:
     if start == 0:
         return Chance()
     first = Surroundings(10 * start, ZONES[start % 5])
-    return Chance(first, Surroundings(10 * start + 1, ZONES[(start + 2) % 5]), seed=start)
+    further = Surroundings(10 * start + 2, ZONES[0]), Surroundings(10 * start + 3, ZONES[4])
+    return Chance(first, Surroundings(10 * start + 1, ZONES[(start + 2) % 5]), further, seed=start)
 
 
 async def measure(start: int, seconds: float = _SECONDS) -> Measurement:

@@ -114,6 +114,10 @@ class Candidates:
         values = dict(arguments.arguments)
         if not values:
             return None
+        integers = [name for name, one in values.items() if type(one) is int and self._annotation(name) is int]
+        if len(integers) > 1 and self._drawer.happens(1, of=5):  # their differences stay
+            change = self._random.choice((1, -1, 10, self._drawer.stride, 2 * self._drawer.stride))
+            return self._bind({**values, **{name: values[name] + change for name in integers}})
         name = self._random.choice(list(values))
         try:
             values[name] = self._vary(self._annotation(name), values[name])

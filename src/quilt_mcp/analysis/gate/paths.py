@@ -92,8 +92,8 @@ class PurePath:
         if cls.__module__ != _MODULE:
             raise Refused("withheld", name="pathlib: a subclass of PurePath")
 
-    def __reduce__(self) -> tuple[type, tuple[str, ...]]:
-        return type(self), self.__pure__.parts
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.__pure__.__reduce__()[1]  # how to copy it, as the library does
 
     def __str__(self) -> str:
         return str(self.__pure__)
