@@ -106,7 +106,10 @@ class Candidates:
             first, *others = values
             if isinstance(values[first], int | float | str | bytes | None):
                 equal = [one for one in others if self._annotation(one) == self._annotation(first)]
-                values |= dict.fromkeys(equal, values[first])
+                value = values[first]
+                if type(value) is str and self._drawer.happens(1, of=3):  # equal but for the case of letters
+                    value = self._random.choice((value.casefold(), value.upper(), value.swapcase()))
+                values |= dict.fromkeys(equal, value)
         return self._bind(values)
 
     def vary(self, arguments: BoundArguments) -> BoundArguments | None:

@@ -68,7 +68,7 @@ _TEXTS = (
     *("\x00\n", " x ", "abc", "1.5", "\u2028", "\x1c", "aa", "aba", "9" * 5000),
     *("µ", "\u03bc", "ς", "\u1e9e", "\u2167", "¼", "01.1.1.1", "0" * 12, "a//b/", "/a/../B.c", "\u03a3"),
 )  # fmt: skip
-_BYTES = (b"", b"a", b"0", b"ab", b"\n", b"\xff", b"a\xc3", b"\x00" * 5000)
+_BYTES = (b"", b"a", b"0", b"ab", b"\n", b"\xff", b"a\xc3", b"\x00" * 5000, b"\xb2")
 _DECIMALS = tuple(
     map(Decimal, ("0", "-0", "1", "1.0", "0.1", "-2.5", "1E+30", "1E-30", "NaN", "Infinity", "-Infinity", "9" * 40))
 )
