@@ -188,7 +188,7 @@ TEXTS = [
     *refused(
         36, "withheld", forward_ref="from typing import ForwardRef", hints="import typing\ntyping.get_type_hints(int)"
     ),
-    *refused(37, "withheld", wrapper="import functools\nfunctools.update_wrapper(print, print)"),
+    *survived(37, wrapper="import functools\nfunctools.update_wrapper(print, print)"),
     *survived(
         37,
         property_doc="class A:\n    x = property(lambda self: 1, None, None, 'post: __import__(1)')\n"
