@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from quilt_mcp.analysis.messages import Request
-from quilt_mcp.analysis.processes import Surroundings
+from quilt_mcp.analysis.processes import FURTHER, Surroundings
 from quilt_mcp.analysis.sandbox import Chance, Sandbox
 from tests.analysis.programs import PROGRAMS, Program
 from tests.support.settings import Settings
@@ -43,7 +43,7 @@ def chance_of(start: int) -> Chance:
     if start == 0:
         return Chance()
     first = Surroundings(10 * start, ZONES[start % 5])
-    further = Surroundings(10 * start + 2, ZONES[0]), Surroundings(10 * start + 3, ZONES[4])
+    further = tuple(one._replace(time_zone=zone) for one, zone in zip(FURTHER, (ZONES[0], ZONES[4]), strict=True))
     return Chance(first, Surroundings(10 * start + 1, ZONES[(start + 2) % 5]), further, seed=start)
 
 
