@@ -82,7 +82,7 @@ def _list_findings(measured: Measurement) -> list[tuple[str, Program, dict[str, 
     return [
         (f"{tool}: {program.name}", program, example)
         for tool, program, answer in measured.answers
-        if answer["status"] in FOUND and tool != "analyze_branches"
+        if answer["status"] in FOUND and not program.right <= OPEN and tool != "analyze_branches"
         for example in [
             *answer.get("counterexamples", []),
             *answer.get("triggering_inputs", []),
