@@ -5,6 +5,7 @@ attacks on the jail alone are in `jailed_attacks.py`, and 1 to 7, single modules
 """
 
 from tests.analysis.attack import CALL, MARKER, Attack, failing, refused, survived
+from tests.analysis.attacks_on_paths import PATH_DETECTORS, PATHS
 from tests.analysis.attacks_on_wrapping import DETECTORS, WRAPPING
 from tests.analysis.further_attacks import FURTHER
 
@@ -187,7 +188,7 @@ TEXTS = [
     *refused(
         36, "withheld", forward_ref="from typing import ForwardRef", hints="import typing\ntyping.get_type_hints(int)"
     ),
-    *refused(37, "withheld", wrapper="import functools\nfunctools.update_wrapper(print, print)"),
+    *survived(37, wrapper="import functools\nfunctools.update_wrapper(print, print)"),
     *survived(
         37,
         property_doc="class A:\n    x = property(lambda self: 1, None, None, 'post: __import__(1)')\n"
@@ -339,4 +340,16 @@ ANSWERS = [
     *survived(73, rebound="len = lambda x: 42\ndef f(x: int) -> int:\n    'post: _ == 42'\n    return len([x])"),
 ]
 
-GATED = [*IMPORTS, *OBJECTS, *TEXTS, *PARSER, *RESOURCES, *ANSWERS, *FURTHER, *WRAPPING, *DETECTORS]
+GATED = [
+    *IMPORTS,
+    *OBJECTS,
+    *TEXTS,
+    *PARSER,
+    *RESOURCES,
+    *ANSWERS,
+    *FURTHER,
+    *WRAPPING,
+    *DETECTORS,
+    *PATHS,
+    *PATH_DETECTORS,
+]

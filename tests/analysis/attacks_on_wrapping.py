@@ -64,7 +64,7 @@ WRAPPING = [
         by_name="import hashlib\nhashlib.new('md5')",
         slow="import hashlib\nhashlib.pbkdf2_hmac('sha1', b'', b'', 10**9)",
         memory="from hashlib import scrypt",
-        dispatch="from functools import singledispatch",
+        dispatch="from functools import singledispatch\nsingledispatch(lambda x: x).dispatch",
         assignments="from functools import WRAPPER_ASSIGNMENTS",
     ),
     *refused(

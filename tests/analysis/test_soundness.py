@@ -190,6 +190,7 @@ def _describe(value: Any) -> object:
 @pytest.mark.parametrize("start", range(5))
 def test_no_claim_is_wrong_with_any_seeds_and_time_zone_and_most_violations_are_found(start: int) -> None:
     measured = asyncio.run(measure(start))
-    print(f"start {start}: {measured.share:.1%} of the violations found")  # noqa: T201 - `make soak` shows it
+    print(f"start {start}: {measured.share:.1%} of the violations found, {measured.by_chance}")  # noqa: T201 - shown
     assert measured.wrong == []
+    assert len(measured.by_chance) <= 2
     assert measured.share >= 0.9

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from quilt_mcp.analysis.gate import facades
+from quilt_mcp.analysis.gate import dispatch, facades, paths
 from quilt_mcp.analysis.gate.admit import admit
 from quilt_mcp.analysis.gate.loading import GUARDS, get_type, guard_attributes, has_attribute, load_module
 from quilt_mcp.analysis.gate.rules import Refused
@@ -36,6 +36,7 @@ IMPLEMENTATIONS = {
 }
 # A statement with this prefix passes no check, so that tests can show what the walk finds
 UNCHECKED = "# unchecked\n"
+_FACADES = (facades.__name__, dispatch.__name__, paths.__name__)
 INTERNAL = (types.FrameType, types.CodeType, types.TracebackType, types.CellType)
 
 
@@ -71,7 +72,7 @@ class _Judge:
     """Tells which objects are outside the facades."""
 
     def __init__(self, module: types.ModuleType) -> None:
-        self._allowed = {*ALLOWED_MODULES, *IMPLEMENTATIONS, MODULE_NAME, "typing", facades.__name__}
+        self._allowed = {*ALLOWED_MODULES, *IMPLEMENTATIONS, MODULE_NAME, "typing", *_FACADES}
         self._own = module
         self._replaced = {id(get_type), id(has_attribute), id(random.Random.seed)}
         self._globals = {id(vars(one)) for one in list(sys.modules.values()) if hasattr(one, "__dict__")}

@@ -22,7 +22,8 @@ SUPPORTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
 ALLOWED_MODULES = tuple(
     """
     __future__ abc bisect collections collections.abc contextlib copy dataclasses datetime decimal enum fractions
-    functools hashlib heapq itertools json logging math operator random re statistics string typing typing_extensions
+    functools hashlib heapq itertools json logging math operator pathlib random re statistics string typing
+    typing_extensions
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
 

@@ -13,6 +13,7 @@ from tests.analysis.programs.library import LIBRARY
 from tests.analysis.programs.limits import LIMITS
 from tests.analysis.programs.numbers import NUMBERS
 from tests.analysis.programs.outliving import OUTLIVING
+from tests.analysis.programs.paths import PATHS
 from tests.analysis.programs.patterns import PATTERNS
 from tests.analysis.programs.protocols import PROTOCOLS
 from tests.analysis.programs.rows import OPEN, TOOLS, Program
@@ -22,7 +23,7 @@ from tests.analysis.programs.texts import TEXTS
 from tests.analysis.programs.wrapping import WRAPPING
 
 _BEFORE = (BASICS, PATTERNS, NUMBERS, TEXTS, CONTAINERS, CLASSES, FUNCTIONS, STATES, EVERYDAY, LIBRARY)
-_TOPICS = (*_BEFORE, SHARING, OUTLIVING, PROTOCOLS, EVIDENCE, FINDINGS, WRAPPING, FAMILIES, LIMITS)
+_TOPICS = (*_BEFORE, SHARING, OUTLIVING, PROTOCOLS, EVIDENCE, FINDINGS, WRAPPING, FAMILIES, LIMITS, PATHS)
 PROGRAMS: dict[str, list[Program]] = {
     **{tool: [program for topic in _TOPICS for program in topic[tool]] for tool in TOOLS.values()},
     "analyze_branches": [*BRANCHES, *COMPLEXITIES],

@@ -106,7 +106,10 @@ class Candidates:
             first, *others = values
             if isinstance(values[first], int | float | str | bytes | None):
                 equal = [one for one in others if self._annotation(one) == self._annotation(first)]
-                values |= dict.fromkeys(equal, values[first])
+                value = values[first]
+                if type(value) is str and self._drawer.happens(1, of=3):  # equal but for the case of letters
+                    value = self._random.choice((value.casefold(), value.upper(), value.swapcase()))
+                values |= dict.fromkeys(equal, value)
         return self._bind(values)
 
     def vary(self, arguments: BoundArguments) -> BoundArguments | None:
@@ -114,6 +117,10 @@ class Candidates:
         values = dict(arguments.arguments)
         if not values:
             return None
+        integers = [name for name, one in values.items() if type(one) is int and self._annotation(name) is int]
+        if len(integers) > 1 and self._drawer.happens(1, of=5):  # their differences stay
+            change = self._random.choice((1, -1, 10, self._drawer.stride, 2 * self._drawer.stride))
+            return self._bind({**values, **{name: values[name] + change for name in integers}})
         name = self._random.choice(list(values))
         try:
             values[name] = self._vary(self._annotation(name), values[name])
@@ -164,7 +171,9 @@ class Candidates:
 
     def _vary_integer(self, value: int) -> int:
         changes = (1, -1, 2, -2, 10, 2**31, 2**53, 2**63, 0x110000, STRIDE, STRIDE, -STRIDE)
-        change = self._random.choice(changes)
+        stride = self._drawer.stride
+        kept = () if stride == 1 else (stride, -stride, stride << 31, stride << 63, stride << 1100)
+        change = self._random.choice((*changes, *kept))
         return self._random.choice((value + change, value + change, -value, value * 2, value - change))
 
     def _vary_float(self, value: float) -> float:

@@ -6,6 +6,7 @@ path undecided if it gets a symbolic value. `crosshair.py` and this module alone
 
 import builtins
 import datetime as dt
+import functools
 import re
 import statistics
 import sys
@@ -18,11 +19,12 @@ from types import FunctionType
 import z3  # type: ignore[import-untyped] # z3 ships no type information
 from crosshair import core, simplestructs, smt, statespace, type_repo
 from crosshair.abcstring import AbcString
-from crosshair.core_and_libs import NoTracing  # importing it registers the models of the library types
+from crosshair.core_and_libs import NoTracing, ResumedTracing  # importing it registers the models of the library types
 from crosshair.libimpl import builtinslib, collectionslib, datetimelib, relib
 from crosshair.util import ControlFlowException, NotDeterministic
 
 from quilt_mcp.analysis.engine.exploration import note_operation, note_raised
+from quilt_mcp.analysis.gate import paths
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.messages import MODULE_NAME
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
@@ -95,6 +97,7 @@ def correct_models() -> None:
         _note_instances(owner)
     _lift_limit_of_digits()
     registered = core._PATCH_REGISTRATIONS  # noqa: SLF001 - there is no public access
+    _add_paths()
     for function, model in [*registered.items(), *((one, one) for one in _OTHERS)]:
         name = _find_name(function)
         if function in _DATES:
@@ -161,6 +164,23 @@ def _limit_integers(model: Callable[..., object], limit: int = _C_INTEGER) -> Ca
         return model(*args, **kwargs)
 
     return limited
+
+
+def _add_paths() -> None:
+    core._PATCH_REGISTRATIONS[paths.read_text] = _realize_text  # noqa: SLF001 - there is no public access
+    for cls in paths.CLASSES.values():
+        core.register_type(cls, functools.partial(_create_path, cls))
+
+
+def _realize_text(value: object) -> object:
+    """Give a path a text of the solver's choice: only the library knows its parts."""
+    return paths.read_text(core.deep_realize(value))
+
+
+def _create_path(cls: type[paths.PurePath], create: Callable[[type], object]) -> object:
+    text = create(str)
+    with ResumedTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
+        return cls(text)
 
 
 def _note_instances(owner: type[BaseException]) -> None:

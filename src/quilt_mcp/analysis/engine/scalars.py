@@ -5,15 +5,18 @@ numbers, and its strings have a moderate length. Constants of the code, and of i
 """
 
 import ast
+import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from random import Random
+
+from quilt_mcp.analysis.gate.paths import PurePath, PurePosixPath, PureWindowsPath
 
 # As the gate writes them
 _CLAUSE = re.compile(r"^\s*(?:pre|post(?:\[[\w, ]*\])?|inv): (.+)$", re.MULTILINE)
@@ -63,9 +66,9 @@ _FLOATS = (
 _TEXTS = (
     *("", "a", "A b", "0", "-1", " ", "ab\n", "\n", "²", "\u0661", "ß", "İ", "ǆ", "e\u0301", "\ud800", "a\udc80"),
     *("\x00\n", " x ", "abc", "1.5", "\u2028", "\x1c", "aa", "aba", "9" * 5000),
-    *("µ", "\u03bc", "ς", "\u1e9e", "\u2167", "¼", "01.1.1.1", "0" * 12),
+    *("µ", "\u03bc", "ς", "\u1e9e", "\u2167", "¼", "01.1.1.1", "0" * 12, "a//b/", "/a/../B.c", "\u03a3"),
 )  # fmt: skip
-_BYTES = (b"", b"a", b"0", b"ab", b"\n", b"\xff", b"a\xc3", b"\x00" * 5000)
+_BYTES = (b"", b"a", b"0", b"ab", b"\n", b"\xff", b"a\xc3", b"\x00" * 5000, b"\xb2")
 _DECIMALS = tuple(
     map(Decimal, ("0", "-0", "1", "1.0", "0.1", "-2.5", "1E+30", "1E-30", "NaN", "Infinity", "-Infinity", "9" * 40))
 )
@@ -85,6 +88,7 @@ _MOMENTS = (
     *(datetime(2024, 2, 29, 12), datetime(2023, 12, 31, 23, 59, 59, 999999), datetime(2024, 3, 31, 2, 30, tzinfo=UTC)),  # noqa: DTZ001 - without a zone
     *(datetime(2024, 10, 27, 2, 30, fold=1), datetime.min, datetime.max, datetime.max.replace(tzinfo=_ZONES[2])),  # noqa: DTZ001, DTZ901 - the same
 )
+_PATHS = ("", "a", "/", "..", "a.b", "a/b.tar.gz", "/a/../b", ".a", "a.", "//a", "A.B", " ", "a/b/c/d")
 BOUNDARIES: Mapping[object, Sequence[object]] = {
     int: _INTEGERS,
     bool: (False, True),
@@ -101,6 +105,9 @@ BOUNDARIES: Mapping[object, Sequence[object]] = {
     datetime: _MOMENTS,
     timedelta: (*_DURATIONS, timedelta.min),
     timezone: _ZONES,
+    PurePath: tuple(map(PurePosixPath, _PATHS)),
+    PurePosixPath: tuple(map(PurePosixPath, _PATHS)),
+    PureWindowsPath: tuple(map(PureWindowsPath, (*_PATHS, "C:", "C:/a", "C:b", "//host/share/a", "A.TXT"))),
 }
 _ALPHABETS = (
     *("ab", "abcxyz", "0123456789", "AaZz09 _-", " \t\n.,"),
@@ -109,6 +116,7 @@ _ALPHABETS = (
 _LARGE = 1e300
 _COUNTED = 1_000
 _NEAR = 24
+_FEW = 3
 _PROSE = 200  # characters
 _LENGTHS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 12, 20)
 
@@ -121,6 +129,7 @@ class Literals:
     floats: tuple[float, ...] = ()
     texts: tuple[str, ...] = ()
     bytes_: tuple[bytes, ...] = ()
+    divisors: tuple[int, ...] = ()  # the constants on the right of `%`
 
 
 def find_literals(tree: ast.AST) -> Literals:
@@ -128,11 +137,14 @@ def find_literals(tree: ast.AST) -> Literals:
     docstrings = {id(one) for one in find_docstrings(tree)}
     constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     values = [one.value for one in constants if id(one) not in docstrings]
+    rests = [one.right for one in ast.walk(tree) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod)]
+    divisors = [one.value for one in rests if isinstance(one, ast.Constant) and type(one.value) is int]
     return Literals(
         tuple(dict.fromkeys(one for one in values if type(one) is int)),
         tuple(dict.fromkeys(one for one in values if type(one) is float)),
         tuple(dict.fromkeys(one for one in values if type(one) is str and len(one) < _PROSE)),
         tuple(dict.fromkeys(one for one in values if type(one) is bytes)),
+        tuple(dict.fromkeys(one for one in divisors if 1 < one < _COUNTED * _COUNTED)),
     )
 
 
@@ -142,6 +154,7 @@ class Drawer:
     def __init__(self, random: Random, literals: Literals) -> None:
         self.random = random
         self._literals = literals
+        self.stride = math.lcm(*literals.divisors[:_FEW])  # adding it keeps the rests
         self._decimals: list[Decimal] = []  # programs make decimal numbers from texts
         for text in literals.texts:
             with suppress(InvalidOperation):
@@ -157,6 +170,7 @@ class Drawer:
             date: lambda: date.fromordinal(random.randint(1, date.max.toordinal())),
             time: lambda: self._draw_moment().timetz(),
             datetime: self._draw_moment,
+            **{kind: functools.partial(self._draw_path, kind) for kind in (PurePath, PurePosixPath, PureWindowsPath)},
             timedelta: lambda: timedelta(self._draw_small(), random.randint(-90000, 90000), self._draw_small()),
         }
 
@@ -164,14 +178,27 @@ class Drawer:
         """Return values of this type next to the constants of the program, which its conditions can compare with."""
         if annotation is int:
             near = [near for one in self._literals.integers for near in (one, one + 1, one - 1, -one, one // 2)]
-            return [*dict.fromkeys(one for one in near if one not in _INTEGERS)][:_NEAR]
+            return [*[*dict.fromkeys(one for one in near if one not in _INTEGERS)][:_NEAR], *self._list_with_rests()]
         if annotation is float:
             known = [float(one) for one in (*self._literals.floats, *self._literals.integers) if abs(one) < _LARGE]
             close = [near for one in known for near in (one, math.nextafter(one, math.inf), one / 2)]
             return [*dict.fromkeys(one for one in close if one not in _FLOATS)][:_NEAR]
+        if annotation is str:
+            texts = [near for one in self._literals.texts for near in (one, one.swapcase(), f"{one}a", f"a{one}")]
+            return [*dict.fromkeys(one for one in texts if one not in _TEXTS)][:_NEAR]
         if annotation is Decimal:
             return self._decimals[:_NEAR]
+        if annotation in {PurePath, PurePosixPath, PureWindowsPath}:
+            kind = PurePosixPath if annotation is PurePath else annotation
+            parts = [near for one in self._literals.texts for near in (one, f"a{one}", f"a/{one}", f"{one}/a")]
+            return [kind(one) for one in parts][:_NEAR]
         return ()
+
+    def _list_with_rests(self) -> Iterator[int]:
+        """Yield integers of several sizes with the rests that conditions such as `x % 11 == 3` ask for."""
+        for divisor in self._literals.divisors[:_FEW]:
+            for rest in [one for one in self._literals.integers if 0 <= one < divisor][:_FEW]:
+                yield from (rest + divisor * (size // divisor + 1) for size in (0, 1 << 31, 1 << 63, 10**400))
 
     def pick_weighted(self, *weights: int) -> int:
         """Return the number of one of the weights: a `case` is as frequent as its weight."""
@@ -254,6 +281,11 @@ class Drawer:
     def draw_length(self) -> int:
         wanted = [one for one in self._literals.integers if 0 < one <= _LENGTHS[-1] * 2]
         return self.random.choice((*_LENGTHS, *wanted[:8]))
+
+    def _draw_path(self, kind: Callable[..., object]) -> object:
+        parts = [self.draw_text()[:12] for _ in range(self.random.choice((1, 1, 2, 3)))]
+        end = self.random.choice(("", "", ".txt", *(one for one in self._literals.texts if one.startswith("."))))
+        return kind(self.random.choice(("", "", "/")) + "/".join(parts) + end)
 
     def _draw_bytes(self) -> bytes:
         if self._literals.bytes_ and self.happens(3, of=10):

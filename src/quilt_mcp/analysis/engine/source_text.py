@@ -30,6 +30,7 @@ from crosshair.libimpl.builtinslib import SymbolicCallable
 from quilt_mcp.analysis.engine.domains import MADE
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.subjects import Subject
+from quilt_mcp.analysis.gate.paths import PurePath, PurePosixPath, PureWindowsPath
 from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Value
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
@@ -241,6 +242,14 @@ def _write_zone(writer: Writer, value: timezone) -> str:
     return writer.call(timezone, *value.__getinitargs__())  # type: ignore[attr-defined] # typeshed does not have it
 
 
+def _write_path(writer: Writer, value: PurePath) -> str:
+    name = writer.refer(type(value), type(value).__name__)
+    if "." in name and type(value) is PurePosixPath:  # the code has another name for it as a rule
+        short = writer.refer(PurePath, PurePath.__name__)
+        name = name if "." in short else short
+    return writer.call(name, str(value))
+
+
 _WRITERS: Mapping[type, Callable[..., str]] = {
     **dict.fromkeys((bool, type(None), range, slice), lambda _, value: repr(value)),
     **dict.fromkeys((str, bytes), _write_text),
@@ -265,6 +274,7 @@ _WRITERS: Mapping[type, Callable[..., str]] = {
     timezone: _write_zone,
     Decimal: lambda writer, value: writer.call(Decimal, str(value)),
     Fraction: lambda writer, value: writer.call(Fraction, value.numerator, value.denominator),
+    **dict.fromkeys((PurePosixPath, PureWindowsPath), _write_path),
     re.Pattern: lambda writer, value: writer.call(re.compile, value.pattern, int(value.flags)),
 }
 
@@ -394,7 +404,8 @@ class _PlainClause(ast.NodeTransformer):
         nodes = list(ast.walk(tree))
         self._bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self._bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-        self.text = ast.unparse(self.visit(tree))
+        self.text = ast.unparse(self.visit(tree)).encode("ascii", "backslashreplace").decode()
+        ast.parse(self.text, mode="eval")  # a text in an f-string can have no backslash in Python 3.11
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id in self._bound:
@@ -468,7 +479,8 @@ class _Text:
         if module != MODULE_NAME:
             if module.partition(".")[0] not in sys.stdlib_module_names:
                 raise Unwritable  # the project need not have it
-            if find_name(vars(sys.modules[module]) if module in sys.modules else {}, value, name) != name:
+            known = getattr(value, "__library__", value)  # what stands for a class of pathlib
+            if find_name(vars(sys.modules[module]) if module in sys.modules else {}, known, name) != name:
                 raise Unwritable
             return self.use(module, name)
         for file_name, file in self.code.files.items():

@@ -33,7 +33,7 @@ _PARTS = ast.BoolOp | ast.IfExp | ast.Subscript | ast.Tuple | ast.List | ast.Dic
 
 def find_reason(tree: ast.Module) -> str | None:
     """Return why nothing can be claimed about this code, or None."""
-    if any(isinstance(node, ast.Attribute) and node.attr in _TIME_ZONE for node in ast.walk(tree)):
+    if _uses_time_zone(tree):
         return "the result can depend on the time zone of the process"
     return "the result can depend on the order of a set" if observes_order(tree) else None
 
@@ -46,9 +46,13 @@ def has_loops(tree: ast.Module) -> bool:
     )
 
 
-def has_sets(tree: ast.Module) -> bool:
-    """Return whether a value in the code can be a set."""
-    return any(map(_is_set, ast.walk(tree)))
+def differs_between_processes(tree: ast.Module) -> bool:
+    """Return whether a value in the code can be a set, or can depend on the time zone."""
+    return any(map(_is_set, ast.walk(tree))) or _uses_time_zone(tree)
+
+
+def _uses_time_zone(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr in _TIME_ZONE for node in ast.walk(tree))
 
 
 def observes_order(tree: ast.Module) -> bool:

@@ -28,6 +28,7 @@ from quilt_mcp.analysis.engine.exploration import Exploration, read_attributes
 from quilt_mcp.analysis.engine.scalars import include_clauses
 from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
 from quilt_mcp.analysis.gate.changes import CONSTRUCTORS, Meanings, changes_others
+from quilt_mcp.analysis.gate.dispatch import Dispatcher, MethodDispatcher
 from quilt_mcp.analysis.gate.facades import list_unseeded
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.gate.reduction import find_imports
@@ -156,7 +157,7 @@ def _list_hidden(value: object) -> list[object]:
         case BaseException():
             return [value.args]
     if not isinstance(value, _CACHED):
-        return []
+        return [*value.__registered__.values()] if isinstance(value, Dispatcher | MethodDispatcher) else []
     parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
     *entries, cache = itertools.takewhile(lambda one: one is not value.__wrapped__, parts)
     found = {id(one): one for one in (*entries, *cache.values()) if _is_changeable(one)}
@@ -249,12 +250,19 @@ def _find_told(annotations: Iterable[Annotation], loaded: Loaded) -> tuple[str, 
     spaces = [builtins, *loaded.modules]
     spaces += [value for one in loaded.modules for value in vars(one).values() if isinstance(value, ModuleType)]
     classes = [getattr(space, name, None) for name in sorted(tested) for space in spaces if name]
+    classes += [kind for one in _find_dispatchers(loaded) for kind in one.__registered__]
     for one in (one for one in classes if isinstance(one, type) and one not in types):
         # the analysis tries objects of all subclasses of the code's classes
         for base in one.__mro__[1:-1]:
             if base in types and base.__module__ != MODULE_NAME:
                 return one.__name__, base.__name__
     return None
+
+
+def _find_dispatchers(loaded: Loaded) -> Iterator[Dispatcher | MethodDispatcher]:
+    own = {one.__name__ for one in loaded.modules}
+    parts = (part for one in loaded.modules for part in walk(one, own))
+    return (one for one in parts if isinstance(one, Dispatcher | MethodDispatcher))
 
 
 def _list_types(annotation: Annotation) -> Iterator[Annotation]:
@@ -348,6 +356,9 @@ def _is_changeable_in(value: object, depth: int, own: Collection[str]) -> bool:
     return False
 
 
+_CHANGEABLE = (random.Random, io.IOBase, decimal.Context, Dispatcher, MethodDispatcher)
+
+
 def _has_own_state(value: object, own: Collection[str]) -> bool:
     kind = type(value)
     if kind in _PLAIN or isinstance(value, type | FunctionType | ModuleType | enum.Enum):
@@ -355,9 +366,7 @@ def _has_own_state(value: object, own: Collection[str]) -> bool:
     if kind.__module__ in own:
         return not _is_immutable(kind)
     is_hashable = getattr(kind, "__hash__", None) is not None
-    return (
-        not is_hashable or hasattr(kind, "__next__") or isinstance(value, random.Random | io.IOBase | decimal.Context)
-    )
+    return not is_hashable or hasattr(kind, "__next__") or isinstance(value, _CHANGEABLE)
 
 
 def _is_immutable(cls: type) -> bool:
@@ -391,6 +400,7 @@ def _has_hidden_state(value: object, changed: Collection[str], own: Collection[s
     return False
 
 
+_WITH_HIDDEN = (functools.partial, staticmethod, classmethod, property, Dispatcher, MethodDispatcher)
 _OF_CLASSES = frozenset({"_abc_impl", "_field_defaults"})  # Python makes them, for abstract classes and named tuples
 
 
@@ -407,9 +417,7 @@ def _list_hidden_parts(value: object, own: Collection[str]) -> list[object]:
     if isinstance(value, type) and value.__module__ in own:
         named = (part for name, part in vars(value).items() if not name.startswith("__") and name not in _OF_CLASSES)
         return [*named, *_list_special(value)]
-    return (
-        [*_list_hidden(value)] if isinstance(value, functools.partial | staticmethod | classmethod | property) else []
-    )
+    return [*_list_hidden(value)] if isinstance(value, _WITH_HIDDEN) else []
 
 
 def collect_classes(annotation: Annotation, found: dict[type, None]) -> None:

@@ -28,7 +28,7 @@ from quilt_mcp.analysis.engine.restoring import keep_state
 from quilt_mcp.analysis.engine.scalars import Literals, find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Explorer, Record, Replay, record
 from quilt_mcp.analysis.engine.source_text import NO_TEST, Code
-from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, has_loops, has_sets
+from quilt_mcp.analysis.engine.stability import differs_between_processes, find_changing_name, find_reason, has_loops
 from quilt_mcp.analysis.engine.states import find_state, take_state
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
@@ -89,7 +89,7 @@ class Task:
             obstacle=find_reason(tree) or find_state(subject.signature, self.loaded),
             seed=self.seed,
             varies=self._find_variation(tree),
-            sets=has_sets(tree),
+            sets=differs_between_processes(tree),
             with_bools=with_bools,
             surveys=surveys,
         )

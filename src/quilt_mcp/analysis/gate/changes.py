@@ -260,7 +260,10 @@ def _find_targets(code: ast.AST) -> Iterator[ast.expr]:
             yield node
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield node.value
-        elif isinstance(node, ast.Call):
+        for one in getattr(node, "decorator_list", ()):  # which is called too
+            if isinstance(one, ast.Attribute) and one.attr in CHANGING_METHODS:
+                yield one.value
+        if isinstance(node, ast.Call):
             function = node.func
             is_base = isinstance(function, ast.Attribute) and function.attr == "__init__" and _is_constructor(code)
             if isinstance(function, ast.Attribute) and function.attr in CHANGING_METHODS and not is_base:
@@ -287,13 +290,13 @@ def _read_path(node: ast.expr) -> list[str]:
 
 
 def _walk_scope(code: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of functions within it."""
-    waiting = deque(ast.iter_child_nodes(code))
+    """Yield the nodes of a function without those of functions within it. Decorators run where the function stands."""
+    own = {id(one) for one in getattr(code, "decorator_list", ())}
+    waiting = deque(one for one in ast.iter_child_nodes(code) if id(one) not in own)
     while waiting:
         node = waiting.popleft()
         yield node
-        if not isinstance(node, _FUNCTIONS):
-            waiting += ast.iter_child_nodes(node)
+        waiting += getattr(node, "decorator_list", ()) if isinstance(node, _FUNCTIONS) else ast.iter_child_nodes(node)
 
 
 def _find_new(nodes: Collection[ast.AST], meanings: Meanings) -> set[str]:
@@ -320,6 +323,7 @@ def _makes_new(value: ast.expr | None, meanings: Meanings) -> bool:
 def _hands_on_changing(tree: ast.Module) -> bool:
     """Return whether what changes its argument is a value, as in `map(a.append, b)`, or has another name."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    called |= {id(one) for node in ast.walk(tree) for one in getattr(node, "decorator_list", ())}
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     getters = {"methodcaller"} | (
         {"attrgetter"} if any(one.split(".")[-1] in CHANGING_METHODS for one in texts) else set()

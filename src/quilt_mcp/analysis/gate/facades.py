@@ -2,7 +2,8 @@
 
 An import returns a facade: a new module with the public names of the real one, except for modules and withheld names.
 These are refused when the code uses them. An AttributeError would be an outcome that the code does not have elsewhere.
-Functions and classes are the real ones, because CrossHair recognises them by identity. Data is copied.
+Functions and classes are the real ones, because CrossHair recognises them by identity. Data is copied. `pathlib` is in
+`paths.py`, and `singledispatch` in `dispatch.py`.
 
 `logging` is a module with functions that do nothing. Whether a logger writes depends on the program that uses the code,
 so questions about it have no answer: such a path and such a run stay undecided. `random` is the real one, but notes
@@ -16,14 +17,16 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from importlib import import_module
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType, ModuleType
 
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported
 
 from quilt_mcp.analysis.gate.changes import list_bound
+from quilt_mcp.analysis.gate.dispatch import Dispatcher, MethodDispatcher, is_own_function
+from quilt_mcp.analysis.gate.paths import make_pathlib
 from quilt_mcp.analysis.gate.rules import WITHHELD, Refused
-from quilt_mcp.analysis.messages import FOLDER, MODULE_NAME
+from quilt_mcp.analysis.messages import FOLDER
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
 # The modules in allowed packages, apart from private ones. A package has them as attributes only after an import.
@@ -39,8 +42,10 @@ def make_facade(name: str) -> ModuleType:
     real = import_module(name)
     if name == "logging":
         return refuse_others(make_logging(), real)
+    if name == "pathlib":
+        return refuse_others(make_pathlib(), real)
     shown = {one: getattr(real, one) for one in _list_public(real) if one not in WITHHELD.get(name, ())}
-    shown |= {"wraps": wraps, "update_wrapper": update_wrapper} if name == "functools" else {}
+    shown |= _OF_FUNCTOOLS if name == "functools" else {}
     module = ModuleType(name)
     vars(module).update(
         {
@@ -112,17 +117,19 @@ def update_wrapper(wrapper: object, wrapped: object) -> object:
 
     The function of the library sets any attribute of any object.
     """
-    if _is_own_function(wrapper) and _is_own_function(wrapped):
+    if is_own_function(wrapper) and is_own_function(wrapped):
         for name in _COPIED:
             setattr(wrapper, name, getattr(wrapped, name))
         vars(wrapper).update(vars(wrapped), __wrapped__=wrapped)
     return wrapper
 
 
-def _is_own_function(value: object) -> bool:
-    return type(value) is FunctionType and value.__globals__.get("__name__") == MODULE_NAME
-
-
+_OF_FUNCTOOLS: Mapping[str, object] = {
+    "singledispatch": Dispatcher,
+    "singledispatchmethod": MethodDispatcher,
+    "update_wrapper": update_wrapper,
+    "wraps": wraps,
+}
 _LEVELS = {"NOTSET": 0, "DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}
 _METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log")
 _CONFIGURES = ("basicConfig", "disable", "captureWarnings", "addLevelName", "shutdown")

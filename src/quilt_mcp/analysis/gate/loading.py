@@ -30,9 +30,10 @@ from crosshair.util import ControlFlowException, CrosshairUnsupported, CrossHair
 
 from quilt_mcp.analysis.gate.admit import Admitted, Submission, find_packages
 from quilt_mcp.analysis.gate.changes import Changes, changes_imported
+from quilt_mcp.analysis.gate.dispatch import check_registering
 from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
 from quilt_mcp.analysis.gate.reduction import find_imports, find_unchanged, remove_definitions
-from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Interrupted, Refused
+from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, REGISTER, Interrupted, Refused
 from quilt_mcp.analysis.gate.tree import names_base_exception, read_getattr
 from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report
 from quilt_mcp.analysis.policy import Policy
@@ -108,6 +109,7 @@ def get_attribute(value: object, name: str, line: int, *default: object) -> obje
 GUARDS: Mapping[str, Callable[..., object]] = {
     "__owned__": check_owned,
     "__formats__": check_formats,
+    "__registering__": check_registering,
     "__attribute__": get_attribute,
 }
 """The checks by their names in the compiled code. The gate lets no code use such names."""
@@ -130,9 +132,10 @@ class _Guarding(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
         self.generic_visit(node)
         stores = not isinstance(node.ctx, ast.Load)
-        if stores or (node.attr == "format" and not isinstance(node.value, ast.Constant)):
-            guard = ast.Name("__owned__" if stores else "__formats__", ast.Load())
-            call = ast.Call(guard, [node.value, ast.Constant(self._lines[id(node)])], [])
+        checks = {"format": "__formats__", REGISTER: "__registering__"}
+        if stores or (node.attr in checks and not isinstance(node.value, ast.Constant)):
+            guard = "__owned__" if stores else checks[node.attr]
+            call = ast.Call(ast.Name(guard, ast.Load()), [node.value, ast.Constant(self._lines[id(node)])], [])
             node.value = ast.copy_location(call, node.value)
         return node
 

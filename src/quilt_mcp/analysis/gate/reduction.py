@@ -105,8 +105,9 @@ _FILE = "a file"  # stands among the names that code uses for the files that it 
 # Functions and classes that change nothing but their result
 _HARMLESS = frozenset(
     """
-    Decimal Fraction Logger NewType Path TypeVar bool bytes compile complex date datetime dict field float frozenset
-    getLogger int len list max min namedtuple range set sorted str sum timedelta tuple
+    Decimal Fraction Logger NewType Path PurePath PurePosixPath PureWindowsPath TypeVar bool bytes compile complex
+    date datetime dict field float frozenset getLogger int len list max min namedtuple range set sorted str sum
+    timedelta tuple
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
 

@@ -21,7 +21,8 @@ RULES = {
     " class. Use typing.Type in annotations and isinstance() in checks.",
     "dunder": "The code uses a name of the form __name__ that is not allowed.",
     "attribute": "The code uses an attribute that gives access to frames, code objects or the interpreter, or that"
-    " disturbs an analysis.",
+    " disturbs an analysis. `register` is for calls and decorators, of functools.singledispatch and of the code's own"
+    " classes.",
     "format": "The code uses str.format other than on a string literal with plain fields. Use an f-string.",
     "enum": "The code creates an enum by a call. Write it as a class.",
     "private": "The code uses a name of the form _name_, which belongs to the library, other than those of the enum"
@@ -58,7 +59,8 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "attribute": (
         "generator.gi_frame",
-        "abc.ABC.register(C)",
+        "import abc\nabc.ABC.register(int)",
+        "import functools\nadd = functools.singledispatch(lambda x: x).register",
         "C.mro()",
         "error.with_traceback(None)",
         "def f_back(): 0",
@@ -71,12 +73,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "metaclass": ("class C(metaclass=M): pass", "class C(B, option=1): pass"),
     "annotation": ("def f(x: int if 1 else str): pass", "x: [int][0].y() = 1", "def f(x: 'the number'): pass"),
     "withheld": (
-        "from functools import singledispatch",
+        "from pathlib import Path",
         "import operator\nkey = operator.attrgetter('x')",
         "import logging\nlogging.root",
     ),
     "contract": ("def f(x):\n    'post: the result is right'", "def f(x):\n    'raises: f()'"),
 }
+
+
+# What code can use in the place of a withheld name
+_PURE = " Use pathlib.PurePath, PurePosixPath or PureWindowsPath, which open no files."
+INSTEAD: Mapping[str, str] = {"pathlib.Path": _PURE, "pathlib.PosixPath": _PURE, "pathlib.WindowsPath": _PURE}
 
 
 class Refused(BaseException):
@@ -94,7 +101,8 @@ class Refused(BaseException):
     """
 
     def __init__(self, rule: str, line: int | None = None, name: str = "") -> None:
-        super().__init__((f"{name}: " if name else "") + RULES[rule] + (f" (Line {line}.)" if line else ""))
+        shown = f"{name}: " if name else ""
+        super().__init__(shown + RULES[rule] + INSTEAD.get(name, "") + (f" (Line {line}.)" if line else ""))
         self.rule = rule
         self.line = line
 
@@ -142,11 +150,15 @@ INTERNAL_NAMES = frozenset(
 # Attributes, apart from names of the form __name__, that give access to the interpreter or disturb an analysis
 CLOSED_ATTRIBUTES = INTERNAL_NAMES | {
     *("_evaluate", "evaluate"),  # text -> object
-    *("mro", "register"),  # base classes of Exception; classes that deceive isinstance()
+    "mro",  # base classes of Exception
     *("with_traceback", "add_note"),  # change exceptions that the analyser uses
     "_inst",  # whether a call of typing.Type creates a class
     "cache_info",  # how often a function was called
 }
+
+# An attribute of abstract classes, with which a class deceives isinstance(). Code can call that of dispatchers and that
+# of its own classes, or use it as a decorator.
+REGISTER = "register"
 
 # Names of the form _name_ that a class or a member of an enum has for its users
 ENUM_NAMES = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
@@ -177,13 +189,12 @@ WITHHELD: Mapping[str, frozenset[str]] = {
     ),
     "dataclasses": frozenset({"make_dataclass"}),  # makes code from names in strings
     "enum": frozenset({"EnumMeta", "EnumType", "global_enum"}),  # create classes; write into other modules
-    "functools": frozenset(
-        # evaluate annotations. `wraps` and `update_wrapper` are in facades.py
-        {"WRAPPER_ASSIGNMENTS", "WRAPPER_UPDATES", "singledispatch", "singledispatchmethod"}
-    ),
+    # data of `wraps`, which is in facades.py, as `update_wrapper`; `singledispatch` is in dispatch.py
+    "functools": frozenset({"WRAPPER_ASSIGNMENTS", "WRAPPER_UPDATES"}),
     # read files; take long on purpose; load algorithms by name
     "hashlib": frozenset({"file_digest", "new", "pbkdf2_hmac", "scrypt"}),
     "operator": frozenset({"attrgetter", "methodcaller"}),  # get attributes by computed name
+    "pathlib": frozenset({"Path", "PosixPath", "UnsupportedOperation", "WindowsPath"}),  # open files
     "random": frozenset({"SystemRandom"}),  # random numbers of the operating system: no run can be repeated
     "string": frozenset({"Formatter"}),  # gets attributes by computed name
     "typing": frozenset(

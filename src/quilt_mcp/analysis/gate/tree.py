@@ -13,6 +13,7 @@ from quilt_mcp.analysis.gate.rules import (
     ENUM_NAMES,
     INTERNAL_NAMES,
     NODES,
+    REGISTER,
     Refused,
 )
 from quilt_mcp.analysis.policy import Policy
@@ -162,6 +163,7 @@ class _Checker(ast.NodeVisitor):
         self._allowed_names = allowed_names
         self._text = text
         self._called: set[ast.AST] = set()  # names that are called with one argument
+        self._applied: set[ast.AST] = set()  # what is called or a decorator
         self._slots: set[ast.AST] = set()  # the names __slots__ in classes
         self._handled: set[ast.AST | None] = set()  # the name BaseException in handlers
 
@@ -184,7 +186,7 @@ class _Checker(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr == "format" and (self._text or isinstance(node.value, ast.Constant)):
             check_template(node)
-        if node.attr in CLOSED_ATTRIBUTES:
+        if node.attr in CLOSED_ATTRIBUTES or (node.attr == REGISTER and (self._text or node not in self._applied)):
             raise refuse("attribute", node)
         owner = node.value.func if isinstance(node.value, ast.Call) else None
         on_super = isinstance(owner, ast.Name) and owner.id == "super"
@@ -200,6 +202,7 @@ class _Checker(ast.NodeVisitor):
         if (read := read_getattr(node)) is not None:  # as the attribute that it reads
             self._handled.add(node.func)
             self.visit_Attribute(ast.copy_location(read, node))
+        self._applied.add(node.func)
         one_argument = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         if isinstance(node.func, ast.Name) and one_argument:
             self._called.add(node.func)
@@ -232,6 +235,7 @@ class _Checker(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.name not in DEFINABLE_METHODS:
             self._check_name(node.name, node)
+        self._applied.update(node.decorator_list)
         self._check_annotation(node.returns)
         self.generic_visit(node)
 
@@ -276,7 +280,7 @@ class _Checker(ast.NodeVisitor):
         if "format" in node.kwd_attrs:
             raise refuse("format", node)
         for name in node.kwd_attrs:
-            if name in CLOSED_ATTRIBUTES:
+            if name in CLOSED_ATTRIBUTES or name == REGISTER:
                 raise refuse("attribute", node)
             self._check_name(name, node)
         self.generic_visit(node)
