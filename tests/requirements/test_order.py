@@ -258,7 +258,7 @@ def test_a_migrated_file_has_the_tables_of_a_new_one_and_the_positions_of_its_nu
     make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     found = []
-    for name in ("0006", "0007"):
+    for name in ("0006", "0007", "0008"):
         file = tmp_path / name / FILE_NAME
         file.parent.mkdir()
         with closing(sqlite3.connect(file)) as connection:
@@ -270,4 +270,4 @@ def test_a_migrated_file_has_the_tables_of_a_new_one_and_the_positions_of_its_nu
             indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
             found.append((sorted(columns.fetchall(), key=str), sorted(indexes.fetchall())))
             assert connection.execute("SELECT position FROM epics").fetchall() == [(1.0,)]
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, exists, literal, literal_column, select, tuple_, union_all
+from sqlalchemy import ColumnElement, exists, literal, literal_column, null, select, tuple_, union_all
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
@@ -17,7 +17,7 @@ from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, ProjectName
 from quilt_mcp.requirements.conditions import Conditions, Selection, hide, is_below, restrict
-from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, CHANGED, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.overview_answers import Change, Coverage, Gap
 from quilt_mcp.requirements.parameters import EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
@@ -234,6 +234,7 @@ def _select_changes(  # noqa: PLR0917 - one caller
         table.c.created_at,
         table.c.updated_at,
         reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("author_name"),
+        (null() if reader.is_existing else table.c[CHANGED]).label("fields"),
     ).where(*_limit(reader, selection, kind, lead))
     if mark:
         last = (literal(mark.value, table.c.updated_at.type), literal(mark.row_id, table.c.id.type))
@@ -256,7 +257,8 @@ def _build(row: AnyRow) -> Change:
         "type": kind.name,
         "title": row.title,
         "status": row.status,
-        "change": "created" if row.created_at == row.updated_at else "updated",
+        "change": "created" if row.created_at == row.updated_at and not row.fields else "updated",
+        "fields": row.fields.split(" ") if row.fields else None,
         "at": iso(row.updated_at),
         "author_name": row.author_name,
         "uri": kind.make_uri(row.reference_id),

@@ -176,6 +176,7 @@ def _make_table(kind: str, *parts: SchemaItem) -> Table:
     if kind in BY_NAME:
         # used for the pages of project members, and required by the composite foreign keys of the children
         checks.append(UniqueConstraint("project_id", "id"))
+        columns.append(Column(model.CHANGED, Text()))  # names with spaces between them; NULL if they are not known
     return Table(record.table, metadata, *columns, *parts, *checks)
 
 
@@ -384,6 +385,14 @@ def add_positions(connection: Connection) -> None:
         _run(connection, f"UPDATE {table.name} SET position = CAST({number} AS {kind})")  # noqa: S608 - constants
         for index in indexes:
             index.create(connection)
+
+
+def add_changed_fields(connection: Connection) -> None:
+    """Add the column of what the last update changed, unless the database was created with it."""
+    inspector = inspect(connection)
+    for table in BY_KIND.values():
+        if model.CHANGED not in {column["name"] for column in inspector.get_columns(table.name)}:
+            _run(connection, f"ALTER TABLE {table.name} ADD COLUMN {model.CHANGED} TEXT")
 
 
 def _first_rows() -> dict[str, list[Values]]:
