@@ -382,7 +382,10 @@ def add_positions(connection: Connection) -> None:
         for index in indexes:
             _run(connection, f"DROP INDEX IF EXISTS {index.name}")
         _run(connection, f"ALTER TABLE {table.name} ADD COLUMN position {kind} DEFAULT 0 NOT NULL")
-        _run(connection, f"UPDATE {table.name} SET position = CAST({number} AS {kind})")  # noqa: S608 - constants
+        fill = f"UPDATE {table.name} SET position = CAST({number} AS {kind})"  # noqa: S608 - constants
+        if connection.dialect.name == "postgresql":  # after an UPDATE of all rows, the table would be twice as large
+            fill = f"ALTER TABLE {table.name} ALTER COLUMN position TYPE {kind} USING CAST({number} AS {kind})"
+        _run(connection, fill)
         for index in indexes:
             index.create(connection)
 
