@@ -129,15 +129,14 @@ def read_search_page(
             wanted, reader.scope, within, reader.dialect, most=cap + 1, most_projects=most_projects
         )
 
-    def find_anywhere(wanted: ParsedQuery) -> list[AnyRow]:
-        return find_first(reader, wanted, most_projects)
-
     exact = choose(parsed, selection)
     found = rank(reader.connection, exact, limit=size, offset=offset, cap=cap)
     missing: list[MissingWord] | None = None
     relaxed: Relaxation | None = None
     if found.total < FEW and not reader.is_existing:  # which would read all texts again, for each word
-        missing = None if found.total else find_missing(parsed, find_anywhere)
+        missing = (
+            None if found.total else find_missing(parsed, lambda wanted: find_first(reader, wanted, most_projects))
+        )
         for how, wanted in relax(parsed, [one["word"] for one in missing or []]):
             both = [*exact, *put_later(choose(wanted, selection))]
             more = rank(reader.connection, both, limit=size, offset=offset, cap=cap)

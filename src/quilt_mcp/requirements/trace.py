@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from sqlalchemy import ARRAY, ColumnElement, Integer, Table, any_, bindparam, func, select
@@ -190,7 +190,7 @@ class LinkReader:
         for kind in (EPIC, USER_STORY, ACCEPTANCE_CRITERIA):
             ids = {target for _, _, its_kind, target in wanted if its_kind is kind and target not in targets}
             if ids:
-                rows = self._execute(_select_nodes, kind, sorted(ids))
+                rows = self._execute(sorted(ids), _select_nodes, kind)
                 targets |= {row.id: build_node(kind, row, is_below=False) for row in rows}
         return [make_link(node, targets[target], name) for node, name, _, target in wanted if target in targets]
 
@@ -216,12 +216,11 @@ class LinkReader:
         """Read the rows of the links of some entities. Return also where the maximum of rows was reached."""
         if not ids:
             return [], None
-        rows = self._execute(select_rows, *of, ids)
+        rows = self._execute(ids, select_rows, *of)
         return rows, nodes[rows[-1].source_id].position if len(rows) == self._max_rows else None
 
-    def _execute(self, select_rows: Callable[..., Statement], *of_and_ids: Any) -> list[AnyRow]:
+    def _execute(self, ids: Sequence[str], select_rows: Callable[..., Statement], *of: object) -> list[AnyRow]:
         """Execute the statement for these IDs and the projects of the caller."""
-        *of, ids = of_and_ids
         reader = self._reader
         projects = reader.scope.projects
         found = Parameters(reader.dialect, len(ids) == 1, projects is not None, len(projects or ()) == 1)
@@ -406,6 +405,7 @@ def read_trace(
     cursor: str | None,
     limit: int,
     max_links: int = MAX_LINKS,
+    room: int = ROOM,
 ) -> Trace:
     """Read a page of at most `limit` links of the trace of an entity that the caller may see."""
     tag = cursors.compute_tag("trace", entity_id, depth, reader.scope)
@@ -415,7 +415,7 @@ def read_trace(
     page = Page(after, limit, totals) if totals else None
     result = walk(reader, start, depth, max_links=max_links, page=page)
     pages = _Pages(reader, result, start, depth, tag, after, totals)
-    return pages.make(limit, cursor)
+    return pages.make(limit, cursor, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,12 +523,12 @@ class _Pages:
         )
         self._briefs: dict[str, BriefEntity] = {}
 
-    def make(self, limit: int, cursor: str | None) -> Trace:
+    def make(self, limit: int, cursor: str | None, room: int) -> Trace:
         result, totals = self._result, self._totals
         first = find_first(result, self._after)
         chosen = result.steps[first : first + limit]
         self._read_briefs({self._start.id} | {node.id for step in chosen for node in step.link[:2]})
-        links = fit([self._describe_step(step) for step in chosen], ROOM)
+        links = fit([self._describe_step(step) for step in chosen], room)
         steps = chosen[: len(links)]
         shown = {step.link.relationship_id for step in steps}
         on_page = [cycle for cycle in self._cycles if cycle[-1].id in shown]
