@@ -109,6 +109,7 @@ def _insertion(kind: Kind, entities: int, projects: int, types: Sequence[str]) -
             values[f"{parent.name}_id"] = _id(place, KINDS.index(parent))
         parent = model.BY_NAME.get(parent.parent or "")
     values["project_id"] = _id(f"({place} % {projects})", _PROJECT)
+    values["position"] = "n.i + 1"
     values["description"] = f"{_phrase(8, 40_503)} || ' case' || (n.i / 20)"
     values[kind.author_column] = f"'{0:032x}'"
     if kind.statuses:

@@ -21,6 +21,14 @@ MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 [URI] = [definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://changes")]
 
 
+def name_fields(row: dict[str, Any]) -> list[str] | None:
+    """Return what the sample says that an entity changed last."""
+    if row["created_at"] == row["updated_at"]:
+        return None
+    of_others = ["status"] if "status" in row else ["description"]
+    return ["assignee_id", "priority"] if row.get("priority") == 1 else of_others
+
+
 async def make_model(client: AnyClient) -> list[dict[str, Any]]:
     """Return the changes that the lists of the four kinds imply."""
     found = []
@@ -35,6 +43,7 @@ async def make_model(client: AnyClient) -> list[dict[str, Any]]:
             "title": row["title"] if kind.statuses else row["description"][:120],
             "status": row.get("status"),
             "change": "created" if row["created_at"] == row["updated_at"] else "updated",
+            "fields": name_fields(row),
             "at": row["updated_at"],
             "author_name": row[f"{kind.author_column.removesuffix('_id')}_name"],
             "uri": f"requirements://{kind.segment}/{row['reference_id']}",

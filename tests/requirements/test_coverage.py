@@ -128,7 +128,7 @@ async def test_coverage_of_the_earlier_system(existing_settings: Settings) -> No
         requirement = await read(client, f"requirements/{row['reference_id']}")
     names = {key: value for key, value in requirement.items() if key.endswith("_name")}
     of_users = {f"{key}_name": users[row[f"{key}_id"]] for key in ("creator", "assignee")}
-    assert names == {**of_users, "type_name": "Functional"}
+    assert names == {**of_users, "type_name": "Functional", "project_name": None}
 
 
 def remove_parents(settings: Settings, postgres: PostgresServer | None, *ids: str) -> None:

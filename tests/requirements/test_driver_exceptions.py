@@ -151,6 +151,16 @@ def test_each_code_of_sqlite_is_mapped_or_listed() -> None:
     assert silent == NOT_MAPPED_CODES.keys()
 
 
+@pytest.mark.parametrize(("name", "message"), [("SQLITE_IOERR_SHMSIZE", "is full"), ("SQLITE_IOERR_READ", "failed")])
+def test_a_read_that_finds_no_room_on_the_disk_says_so(name: str, message: str) -> None:
+    error = sqlite3.OperationalError("x")
+    error.sqlite_errorcode, error.sqlite_errorname = getattr(sqlite3, name), name
+    failure = find(wrap("sqlite://", error))
+    assert failure
+    assert message in failure.message
+    assert "disk" in failure.suggested_actions[0]
+
+
 PRIMARY = frozenset(
     """
     SQLITE_ERROR SQLITE_INTERNAL SQLITE_PERM SQLITE_ABORT SQLITE_BUSY SQLITE_LOCKED SQLITE_NOMEM SQLITE_READONLY

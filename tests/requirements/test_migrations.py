@@ -170,11 +170,11 @@ def test_migrate_and_status(
     assert f"next step {step}" in " ".join(capsys.readouterr().out.split())
     assert str(before["database"]).startswith("/" if dialect == "sqlite" else "postgresql:///")
     assert main(["requirements", "migrate"]) == 0
-    assert "was migrated from nothing; its schema is 0007." in capsys.readouterr().out
+    assert "was migrated from nothing; its schema is 0008." in capsys.readouterr().out
     assert main(["requirements", "migrate"]) == 0
-    assert "is up to date; its schema is 0007." in capsys.readouterr().out
+    assert "is up to date; its schema is 0008." in capsys.readouterr().out
     after = status(capsys, well=True)
-    assert (after["state"], after["revision"], after["next_steps"]) == ("current", "0007", [])
+    assert (after["state"], after["revision"], after["next_steps"]) == ("current", "0008", [])
     assert after["rows"] == {
         "users": 0,
         "projects": 1,

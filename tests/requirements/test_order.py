@@ -17,6 +17,7 @@ from sqlalchemy import NullPool, create_engine, select
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.model import KINDS, read_number
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer.placing import Sibling, arrange
 from tests.requirements.client import connect, read, read_pages
@@ -258,7 +259,7 @@ def test_a_migrated_file_has_the_tables_of_a_new_one_and_the_positions_of_its_nu
     make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:
     found = []
-    for name in ("0006", "0007"):
+    for name in ("0006", "0007", "0008"):
         file = tmp_path / name / FILE_NAME
         file.parent.mkdir()
         with closing(sqlite3.connect(file)) as connection:
@@ -270,4 +271,27 @@ def test_a_migrated_file_has_the_tables_of_a_new_one_and_the_positions_of_its_nu
             indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'")
             found.append((sorted(columns.fetchall(), key=str), sorted(indexes.fetchall())))
             assert connection.execute("SELECT position FROM epics").fetchall() == [(1.0,)]
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.soak
+def test_a_migrated_database_of_postgresql_has_the_positions_of_its_numbers_and_is_not_larger(
+    make_settings: Callable[..., Settings],
+) -> None:
+    with opened(make_settings("postgresql", "sample")) as database:
+        names = " + ".join(f"pg_relation_size('{kind.table}')" for kind in KINDS)
+        size = f"SELECT {names}"
+        with database.migrating() as connection:
+            for kind in KINDS:
+                connection.exec_driver_sql(f"ALTER TABLE {kind.table} DROP COLUMN position, DROP COLUMN changed_fields")
+            connection.exec_driver_sql("DROP TABLE import_sources, imported_values")
+            connection.exec_driver_sql("UPDATE requirements_schema_version SET version_num = '0006'")
+            before = connection.exec_driver_sql(size).scalar_one()
+        database.upgrade()
+        with database.reading() as connection:
+            assert connection.exec_driver_sql(size).scalar_one() < 1.5 * before
+            for kind in KINDS:
+                table = tables.BY_KIND[kind.name]
+                found = connection.execute(select(table.c.reference_id, table.c.position)).all()
+                assert found
+                assert all(position == read_number(reference) for reference, position in found)

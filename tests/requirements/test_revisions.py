@@ -24,7 +24,7 @@ from tests.support.settings import Settings
 
 FILES = {path.stem: path for path in (Path(__file__).parent / "revisions").glob("*.sql")}
 """A dump of each revision, with one user and one epic where the version could import. 0001 had two schemas."""
-MIGRATED = ["0001-second", "0005", "0006", "0007"]
+MIGRATED = ["0001-second", "0005", "0006", "0007", "0008"]
 REFUSED = sorted(set(FILES) - set(MIGRATED))
 STEPS = [
     "Upgrade quilt-mcp, if a newer version wrote it.",

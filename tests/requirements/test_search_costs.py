@@ -9,7 +9,8 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.search_candidates import make_facets, select_candidates
+from quilt_mcp.requirements.search import EXAMINED
+from quilt_mcp.requirements.search_candidates import Reach, make_facets, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.selecting import DEFAULT
 from tests.requirements.changing import create_project
@@ -87,6 +88,28 @@ def test_postgresql_looks_up_words_and_facets_in_one_index(server: Database, mon
     for selection in (Selection(status=("Draft",)), Selection(status=("Draft", "Active"), priority=(1, 2))):
         for plan in explain(server, "word -other", selection):
             assert "facets &&" in plan.partition("Index Cond:")[2], plan
+
+
+@pytest.mark.soak
+def test_postgresql_reads_no_entries_without_a_word_that_occurs_nowhere(
+    server: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes each beginning of a word for a frequent one, and would read all entries in their order."""
+    monkeypatch.setattr(TSQUERY, "literal_processor", lambda _, dialect: String().literal_processor(dialect))  # type: ignore[no-untyped-call]  # of SQLAlchemy
+    with server.writing() as connection:
+        own = create_project(connection, "Own")
+    write_epics(server, [("word", f"word {number} " * 40) for number in range(20_000)], project_id=own)
+    with server.writing() as connection:
+        connection.exec_driver_sql("ANALYZE search_entries")
+    reaches: list[tuple[Reach, bool]] = [("first", True), ("matches", False)]
+    for within, is_bounded in reaches:
+        statements = select_candidates(
+            parse_query("zzz*"), Scope("test"), Selection(), "postgresql", most=EXAMINED, within=within
+        )
+        for plan in explain_each(server, statements, "seqscan"):
+            if "Index Scan using pk_search_entries" in plan:
+                assert is_bounded, plan
+                assert "id <= " in plan, plan
 
 
 def test_the_projects_of_a_member_of_many_are_compared() -> None:

@@ -1,19 +1,29 @@
 """Traces have exactly the links that a brute force over all rows finds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import permutations
+from itertools import combinations, pairwise, permutations
 from random import Random
 from typing import Any
 
 import pytest
 
 from quilt_mcp.requirements import tables, trace
+from quilt_mcp.requirements.answers import Trace, TraceLink
 from quilt_mcp.requirements.conditions import load_scope
 from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.requirements.parameters import MAX_DEPTH
 from quilt_mcp.requirements.reads import Reader
-from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk
+from quilt_mcp.requirements.trace import (
+    MAX_CYCLES,
+    MAX_PATH,
+    Relation,
+    Walk,
+    build_node,
+    find_cycles,
+    read_trace,
+    walk,
+)
 from tests.requirements.client import connect, read, read_all, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
@@ -23,6 +33,7 @@ from tests.requirements.graphs import (
     edges_of,
     followed,
     make_graph,
+    make_tree,
     relate,
     without_hidden,
     write_graph,
@@ -139,20 +150,88 @@ async def read_whole(client: Any, path: str, limit: int) -> dict[str, Any]:
     return first | {key: [one for page in (first, *others) for one in page[key]] for key in ("links", "cycles")}
 
 
+def read_every_page(reader: Reader, kind: Kind, start: str, limit: int, **of: int) -> list[Trace]:
+    pages = [read_trace(reader, kind, start, cursor=None, limit=limit, room=10**9, **of)]
+    while cursor := pages[-1]["next_cursor"]:
+        pages.append(read_trace(reader, kind, start, cursor=cursor, limit=limit, room=10**9, **of))
+    return pages
+
+
+def drop_unread(links: Sequence[TraceLink], whole: Trace) -> list[dict[str, Any]]:
+    """Return links without what a page can know better, because it reads what follows fewer entities."""
+    unread = {one["entity"]["id"] for one in whole["links"] if one["entity"].get("continues", True) is None}
+    left_out = {"continues", "continue_at"}
+    return [
+        {**one, "entity": {key: value for key, value in one["entity"].items() if key not in left_out}}
+        if one["entity"]["id"] in unread
+        else {**one}
+        for one in links
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "seed"),
+    [("sqlite", 1), ("sqlite", 2), *(pytest.param(*one, marks=pytest.mark.soak) for one in MANY_GRAPHS)],
+)
+def test_pages_are_the_parts_of_one_walk(form: Form, seed: int, make_empty: Callable[[Form], Settings]) -> None:
+    """With and without cycles, complete, cut by depth and cut by size. One page that has everything walks once."""
+    graph, settings = make_graph(seed, size=1 + seed % 4), make_empty(form)
+    random_ = Random(seed)  # noqa: S311 - for tests
+    if seed % 2:  # all relationships in one direction: without cycles
+        ends = sorted(graph.entities["requirement"], key=lambda one: one["reference_id"])
+        relate(graph, [(one, other) for one, other in combinations(ends, 2) if random_.random() < 0.3])
+    write_graph(settings, graph)
+    found = set[tuple[bool, str | None]]()
+    with opened(settings) as database, database.reading() as connection:
+        for user in (None,) if form == "earlier" else USERS:
+            reader = Reader(connection, load_scope(connection, "test", user, has_projects=bool(graph.members)))
+            for kind in KINDS:
+                for start in list(graph.visible(kind.name, user))[:4]:
+                    of = {"depth": random_.choice((1, 2, 3, 5, MAX_DEPTH)), "max_links": random_.choice((7, 23, 2000))}
+                    [whole] = read_every_page(reader, kind, start, 2000, **of)
+                    pages = read_every_page(reader, kind, start, random_.choice((1, 2, 5, 11)), **of)
+                    assert drop_unread([one for page in pages for one in page["links"]], whole) == drop_unread(
+                        whole["links"], whole
+                    )
+                    named = [one["closed_by"] for page in pages for one in page["cycles"]]
+                    assert len(set(named)) == len(named) == whole["cycle_count"]
+                    assert {one["closed_by"] for one in whole["cycles"]} <= set(named)
+                    for name in ("start", "count", "entity_count", "cycle_count", "cut_by"):
+                        assert {str(page[name]) for page in pages} == {str(whole[name])}
+                    found.add((whole["cycle_count"] > 0, whole["cut_by"]))
+    assert {cut for _, cut in found} == {None, "depth", "size"} or seed != 1
+
+
+async def test_a_later_page_walks_only_to_its_end(
+    settings_with_tables: Settings, statements: list[tuple[str, Any]]
+) -> None:
+    graph = make_tree([(0, 12)])
+    chain = graph.entities["requirement"]
+    relate(graph, pairwise(chain))
+    write_graph(settings_with_tables, graph)
+    async with connect(settings_with_tables) as client:
+        path = f"requirements/{chain[0]['reference_id']}/trace?depth=10&limit=3"
+        first = await read(client, path)
+        of_first = len(statements)
+        statements.clear()
+        second = await read(client, f"{path}&cursor={first['next_cursor']}")
+    assert (second["count"], second["cut_by"]) == (first["count"], first["cut_by"]) == (21, "depth")
+    assert len(statements) < of_first / 2
+
+
 @pytest.mark.soak
 async def test_pages_contain_each_link_and_each_cycle_once(settings_with_tables: Settings) -> None:
     graph = make_graph(11)
     write_graph(settings_with_tables, graph)
     start = graph.entities["requirement"][0]["reference_id"]
     async with connect(settings_with_tables) as client:
-        whole = await read(client, f"requirements/{start}/trace?limit=200&depth=4")
+        largest = await read_whole(client, f"requirements/{start}/trace?depth=4", MAX_CYCLES)
         paged = await read_whole(client, f"requirements/{start}/trace?depth=4", 7)
-    assert whole["next_cursor"] is None
-    assert paged["links"] == whole["links"]
-    assert len(whole["links"]) == whole["count"] > 50
-    assert len(whole["cycles"]) == whole["page_cycle_count"] == whole["cycle_count"] > 0
-    assert whole["cycles_rest"] is None
-    assert sorted(one["closed_by"] for one in paged["cycles"]) == sorted(one["closed_by"] for one in whole["cycles"])
+    assert paged["links"] == largest["links"]
+    assert len(paged["links"]) == paged["count"] > 50
+    assert len(paged["cycles"]) == paged["cycle_count"] > 0
+    assert paged["cycles_rest"] is None
+    assert sorted(one["closed_by"] for one in paged["cycles"]) == sorted(one["closed_by"] for one in largest["cycles"])
 
 
 @pytest.mark.soak
@@ -166,14 +245,16 @@ async def test_a_page_with_more_cycles_than_it_names_leads_to_the_rest(settings_
         for cursor in ("", f"&cursor={first['next_cursor']}"):
             page = await read(client, f"{path}&limit=200{cursor}")
             assert page["page_cycle_count"] > len(page["cycles"]) == MAX_CYCLES
-            named, rest = list[Any](), page["cycles_rest"].removeprefix("requirements://")
-            while rest:
+            named, links, rest = list[Any](), list[Any](), page["cycles_rest"].removeprefix("requirements://")
+            while len(links) < len(page["links"]):
                 part = await read(client, rest)
                 assert part["cycles_rest"] is None
                 assert part["page_cycle_count"] == len(part["cycles"])
-                named += part["cycles"]
-                rest = part["next_cursor"] and f"{path}&limit={MAX_CYCLES}&cursor={part['next_cursor']}"
-            assert len(named) == page["page_cycle_count"]
+                named, links = named + part["cycles"], links + part["links"]
+                rest = f"{path}&limit={MAX_CYCLES}&cursor={part['next_cursor']}"
+            ids = {one.get("relationship_id") for one in page["links"]}
+            assert links[: len(page["links"])] == page["links"]
+            assert len([one for one in named if one["closed_by"] in ids]) == page["page_cycle_count"]
             assert all(cycle in named for cycle in page["cycles"])
 
 

@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import NullPool, create_engine, select
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements.model import TABLES
+from quilt_mcp.requirements.model import CHANGED, TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.tables import metadata
 from tests.support import apps
@@ -100,7 +100,7 @@ def export_kind(capsys: pytest.CaptureFixture[str], kind: str) -> list[dict[str,
     engine = create_engine(f"sqlite:///{settings.data_dir / FILE_NAME}", poolclass=NullPool)
     with engine.connect() as connection:
         rows = connection.execute(select(table).order_by(*table.primary_key)).mappings().all()
-    known = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    known = [{name: value for name, value in row.items() if value is not None and name != CHANGED} for row in rows]
     return [{"kind": kind, **row} for row in to_jsonable_python(known)]
 
 

@@ -73,6 +73,11 @@ def create_sample(connection: Connection) -> None:
     sample.type_ids = dict(connection.execute(select(*columns)).all())
     for kind, rows in sample.make_entities().items():
         create_entities(connection, model.BY_NAME[kind], rows)
+        table = tables.BY_KIND[kind]
+        changed = update(table).where(table.c.updated_at != table.c.created_at)
+        connection.execute(changed.values(changed_fields="status" if "status" in table.c else "description"))
+        if "priority" in table.c:
+            connection.execute(changed.where(table.c.priority == 1).values(changed_fields="assignee_id priority"))
     columns = (tables.relationship_types.c.name, tables.relationship_types.c.id)
     type_ids = dict(connection.execute(select(*columns)).all())
     connection.execute(insert(tables.requirement_relationships), list(sample.make_relationships(type_ids)))

@@ -15,18 +15,20 @@ from quilt_mcp.app.database.failures import FOREIGN, NEWER
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable, find_failure
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
-from quilt_mcp.requirements.model import POSITION
+from quilt_mcp.requirements.model import CHANGED, POSITION
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 EARLIER = ("0001", "0002", "0003", "0004", "0005")
 """Numbers that nothing uses again. 0001 stands for two schemas, so the tables decide which one a database has."""
 MIGRATIONS = Migrations(
     version_table="requirements_schema_version",
-    steps={"0006": tables.create_tables, "0007": tables.add_positions},
+    steps={"0006": tables.create_tables, "0007": tables.add_positions, "0008": tables.add_changed_fields},
     others=dict.fromkeys(EARLIER, "0006"),
 )
 _ADDED = re.compile("import_sources|imported_values|_by_parent$|_by_position$|ix_acceptance_criteria_by_project")
 """The names of what the schema 0007 added."""
+_ADDED_COLUMNS = {POSITION, CHANGED}
+"""What the schemas 0007 and 0008 added to the tables of entities."""
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
 _LOCK = "SELECT pg_advisory_xact_lock(2026110401)"
 """The number is the same in every version, so that their processes migrate one after the other."""
@@ -35,7 +37,7 @@ CREATED_BY_USE = "Nothing: the first read or import creates the tables."
 """The next step for an SQLite file without tables, or without a file."""
 
 _EXISTING = {
-    table.name: set(table.columns.keys()) - {"project_id", POSITION}
+    table.name: set(table.columns.keys()) - {"project_id", *_ADDED_COLUMNS}
     for table in (
         *tables.BY_KIND.values(),
         tables.users,
@@ -70,7 +72,7 @@ def list_missing(connection: Connection) -> list[str]:
     """Return what the tables lack of the schema 0006: columns, indexes and, in SQLite, the parts of the search."""
     inspector = inspect(connection)
     expected = {name: table for name, table in tables.metadata.tables.items() if not _ADDED.search(name)}
-    columns = {name: set(table.columns.keys()) - {POSITION} for name, table in expected.items()}
+    columns = {name: set(table.columns.keys()) - _ADDED_COLUMNS for name, table in expected.items()}
     missing = missing_columns(inspector, columns)
     if connection.dialect.name == "sqlite":
         with closing(create_engine("sqlite://").connect()) as complete:

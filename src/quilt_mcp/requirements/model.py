@@ -104,6 +104,8 @@ AUTHORS = ("author_id", "creator_id", "created_by")
 TIMES = ("created_at", "updated_at")
 POSITION = "position"
 """The order of entities: the number of the reference ID, unless a document has another order. 5.5 is after REQ-005."""
+CHANGED = "changed_fields"
+"""The column with the fields that the last update of an entity changed. It is no field of records."""
 ENDS = ("source_requirement_id", "target_requirement_id", "relationship_type_id")
 """What tells relationships apart."""
 MEMBER = ("user_id", "project_id")

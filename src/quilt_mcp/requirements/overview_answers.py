@@ -57,6 +57,10 @@ class Change(TypedDict):
     """Null for an acceptance criterion, which has none."""
     change: Literal["created", "updated"]
     """`created` if nothing has changed since the entity was created. Deleted entities leave no trace."""
+    fields: list[str] | None
+    """The names of the fields whose values differ from those before this change, such as status and title; only
+    `updated_at` if a file brought a later time and nothing else. Null for `created`, and if it is not known: the change
+    was written before the schema 0008, or is older than the entity in this database."""
     at: str
     """When it was: ISO 8601 in UTC."""
     author_name: str | None

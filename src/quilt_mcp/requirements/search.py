@@ -20,7 +20,7 @@ from quilt_mcp.requirements.answers import BriefResult, MissingWord, SearchPage,
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.model import BY_NAME
 from quilt_mcp.requirements.reads import Reader
-from quilt_mcp.requirements.search_candidates import select_candidates
+from quilt_mcp.requirements.search_candidates import Reach, select_candidates
 from quilt_mcp.requirements.search_existing import select_existing
 from quilt_mcp.requirements.search_relaxed import FEW, Relaxation, find_missing, put_later, relax
 from quilt_mcp.requirements.search_text import ParsedQuery
@@ -92,6 +92,20 @@ def _coalesce(name: str) -> ColumnElement[object]:
 _COALESCED = [_coalesce(name) for name in _SHOWN]
 
 
+def find_first(reader: Reader, query: ParsedQuery, most_projects: int) -> list[AnyRow]:
+    """Return the first entities that match, of all that the caller may see: enough to look for words in them."""
+    scope, dialect, everything = reader.scope, reader.dialect, Selection()
+    reaches: tuple[Reach, ...] = ("first", "matches") if dialect == "postgresql" else ("matches",)
+    hits: list[AnyRow] = []
+    for reach in reaches:
+        if len(hits) < EXAMINED:
+            candidates = select_candidates(
+                query, scope, everything, dialect, most=EXAMINED, most_projects=most_projects, within=reach
+            )
+            hits = rank(reader.connection, candidates, limit=EXAMINED, offset=0, cap=EXAMINED).hits
+    return hits
+
+
 def read_search_page(
     reader: Reader,
     *,
@@ -108,21 +122,21 @@ def read_search_page(
     tag = cursors.compute_tag("search", query, reader.scope, selection)
     offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0
 
-    def choose(wanted: ParsedQuery, within: Selection, most: int = cap + 1) -> list[Statement]:
+    def choose(wanted: ParsedQuery, within: Selection) -> list[Statement]:
         if reader.is_existing:
-            return select_existing(wanted, reader.scope, within, most=most)
-        return select_candidates(wanted, reader.scope, within, reader.dialect, most=most, most_projects=most_projects)
-
-    def find_anywhere(wanted: ParsedQuery) -> list[AnyRow]:
-        candidates = choose(wanted, Selection(), EXAMINED)
-        return rank(reader.connection, candidates, limit=EXAMINED, offset=0, cap=EXAMINED).hits
+            return select_existing(wanted, reader.scope, within, most=cap + 1)
+        return select_candidates(
+            wanted, reader.scope, within, reader.dialect, most=cap + 1, most_projects=most_projects
+        )
 
     exact = choose(parsed, selection)
     found = rank(reader.connection, exact, limit=size, offset=offset, cap=cap)
     missing: list[MissingWord] | None = None
     relaxed: Relaxation | None = None
     if found.total < FEW and not reader.is_existing:  # which would read all texts again, for each word
-        missing = None if found.total else find_missing(parsed, find_anywhere)
+        missing = (
+            None if found.total else find_missing(parsed, lambda wanted: find_first(reader, wanted, most_projects))
+        )
         for how, wanted in relax(parsed, [one["word"] for one in missing or []]):
             both = [*exact, *put_later(choose(wanted, selection))]
             more = rank(reader.connection, both, limit=size, offset=offset, cap=cap)

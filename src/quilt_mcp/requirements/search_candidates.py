@@ -1,6 +1,7 @@
 """The candidates of a search in the index, in one statement on either database."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from sqlalchemy import (
     BigInteger,
@@ -25,6 +26,11 @@ from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Id, Statement, Time
 from quilt_mcp.requirements.writing import make_facet
 
+Reach = Literal["first", "matches"]
+"""For few matches in the order of the entries, PostgreSQL would read all entries, because it takes rare words for
+frequent ones. So it reads only the `first` entries, which have enough of a frequent word, or sorts all `matches`."""
+FIRST_ENTRIES = 2_000
+_LARGEST = 2**62
 EXACT_REFERENCE, IN_TITLE, ANYWHERE = 0, 1, 2
 """The tiers: the query is the reference ID; the title contains all required terms; all other matches."""
 
@@ -72,10 +78,12 @@ def select_candidates(
     *,
     most: int,
     most_projects: int = DEFAULT.most_projects,
+    within: Reach | None = None,
 ) -> list[Statement]:
     """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within the filters.
 
-    An entity can be in several selects; its first tier counts. A higher score is better.
+    An entity can be in several selects; its first tier counts. A higher score is better. PostgreSQL reads what `within`
+    says.
     """
     if selection.includes_unassigned and not selection.assignee_ids:
         return []  # every entity with a status has an assignee
@@ -95,7 +103,11 @@ def select_candidates(
     if dialect == "sqlite":
         return _select_in_sqlite(query, facets, conditions, most)
     conditions += [_entries.c.facets.overlap(several) for several in facets]
-    return _select_in_postgresql(query, conditions, most)
+    if within == "first":
+        last = select(_entries.c.id).order_by(_entries.c.id).offset(FIRST_ENTRIES).limit(1).scalar_subquery()
+        conditions.append(_entries.c.id <= func.coalesce(last, _LARGEST))
+    order = _entries.c.id + 0 if within == "matches" else _entries.c.id  # not the index of the IDs
+    return _select_in_postgresql(query, conditions, most, order)
 
 
 def _select(tier: int, score: ColumnElement[float]) -> Statement:
@@ -163,13 +175,13 @@ _IN_TITLE = _select_words(IN_TITLE, _words.c.title)
 _ANYWHERE = _select_words(ANYWHERE, _words.c.title, _words.c.body)
 
 
-def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int) -> list[Statement]:
+def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int, order: AnyColumn) -> list[Statement]:
     required = cast(compile_tsquery(query.without_excluded()), TSQUERY)
     score = func.ts_rank(_entries.c.words, required)  # 0 for a query that contains !, so without what is excluded
     matches = _entries.c.words.bool_op("@@")
 
     def select_matches(tier: int, *matching: ColumnElement[bool]) -> Statement:
-        return _select(tier, score).where(*matching, *conditions).order_by(_entries.c.id).limit(most)
+        return _select(tier, score).where(*matching, *conditions).order_by(order).limit(most)
 
     in_title = [_title_words.bool_op("@@")(required)]
     if query.has_excluded:  # what is excluded may not be outside the title either

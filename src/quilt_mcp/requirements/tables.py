@@ -176,6 +176,7 @@ def _make_table(kind: str, *parts: SchemaItem) -> Table:
     if kind in BY_NAME:
         # used for the pages of project members, and required by the composite foreign keys of the children
         checks.append(UniqueConstraint("project_id", "id"))
+        columns.append(Column(model.CHANGED, Text()))  # names with spaces between them; NULL if they are not known
     return Table(record.table, metadata, *columns, *parts, *checks)
 
 
@@ -381,9 +382,20 @@ def add_positions(connection: Connection) -> None:
         for index in indexes:
             _run(connection, f"DROP INDEX IF EXISTS {index.name}")
         _run(connection, f"ALTER TABLE {table.name} ADD COLUMN position {kind} DEFAULT 0 NOT NULL")
-        _run(connection, f"UPDATE {table.name} SET position = CAST({number} AS {kind})")  # noqa: S608 - constants
+        fill = f"UPDATE {table.name} SET position = CAST({number} AS {kind})"  # noqa: S608 - constants
+        if connection.dialect.name == "postgresql":  # after an UPDATE of all rows, the table would be twice as large
+            fill = f"ALTER TABLE {table.name} ALTER COLUMN position TYPE {kind} USING CAST({number} AS {kind})"
+        _run(connection, fill)
         for index in indexes:
             index.create(connection)
+
+
+def add_changed_fields(connection: Connection) -> None:
+    """Add the column of what the last update changed, unless the database was created with it."""
+    inspector = inspect(connection)
+    for table in BY_KIND.values():
+        if model.CHANGED not in {column["name"] for column in inspector.get_columns(table.name)}:
+            _run(connection, f"ALTER TABLE {table.name} ADD COLUMN {model.CHANGED} TEXT")
 
 
 def _first_rows() -> dict[str, list[Values]]:

@@ -1,25 +1,33 @@
 """Traces: what can be reached from an entity, breadth-first.
 
-Each page reads the trace again, up to the maximum number of links, so that it has the total and all cycles. So a page
-costs a few statements for each step, and never more rows than that maximum allows.
+The first page walks the whole trace, up to the maximum number of links, and its cursor carries the totals. A later page
+walks only to its own end: whether a link is new depends on all links before it, which are too many for a cursor. If the
+trace has cycles, or if the maximum cuts it and the page is near its end, a later page walks everything again. A walk
+reads IDs, with a few statements for each step. What an answer shows is read for its entities alone.
 """
 
+import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args
+from uuid import UUID
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ARRAY, ColumnElement, Integer, Table, any_, bindparam, func, select
+from sqlalchemy.dialects import postgresql
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cuts import PAGE_CHARACTERS, fit
 from quilt_mcp.requirements.answers import BriefEntity, Cycle, Trace, TracedEntity, TraceLink
 from quilt_mcp.requirements.conditions import match_any
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
-from quilt_mcp.requirements.reads import Reader, build_brief
+from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief
 from quilt_mcp.requirements.tables import (
     BY_KIND,
+    AnyColumn,
     AnyRow,
     Statement,
     relationship_types,
@@ -78,6 +86,8 @@ LinkName = Literal["parent", "criterion", "child", "requirement", "relationship"
 Direction = Literal["outgoing", "incoming"]
 _NAMES: tuple[LinkName, ...] = get_args(LinkName)
 _DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+_PLACES = {kind.name: place for place, kind in enumerate(KINDS)}
+_ORDERS = {name: place for place, name in enumerate(_NAMES)}
 _DOWNWARDS: list[tuple[Kind, Kind, LinkName]] = [
     (EPIC, USER_STORY, "child"),
     (USER_STORY, ACCEPTANCE_CRITERIA, "child"),
@@ -92,53 +102,52 @@ class Node:
 
     Attributes:
         kind: its kind.
-        brief: the entity.
+        id: its ID.
         parent_id: the ID of its parent; None for an epic.
         criterion_id: the ID of the acceptance criterion that it refers to, if any.
         is_below: whether it is the start or a descendant of the start. Only these are followed down.
+        position: sorts the entities of one distance from the start.
     """
 
     kind: Kind
-    brief: BriefEntity
+    id: str
     parent_id: str | None
     criterion_id: str | None
     is_below: bool
-
-    @property
-    def id(self) -> str:
-        return self.brief["id"]
-
-    @property
-    def position(self) -> str:
-        """Sorts the entities of one distance from the start."""
-        return f"{KINDS.index(self.kind)}{self.id.replace('-', '')}"
+    position: str
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A link, in the direction in which it was followed."""
+class Link(NamedTuple):
+    """A link, in the direction in which it was followed.
+
+    Attributes:
+        edge: identifies the link, from whichever end it was followed.
+        position: sorts the links of one distance from the start.
+    """
 
     source: Node
     target: Node
     name: LinkName
+    edge: str
+    position: str
     direction: Direction | None = None
     relationship_type: str | None = None
     relationship_id: str | None = None
 
-    @property
-    def edge(self) -> str:
-        """Identifies the link, from whichever end it was followed."""
-        if self.relationship_id:
-            return self.relationship_id
-        meaning = "parent" if self.name in {"parent", "child"} else "criterion"
-        return " ".join([meaning, *sorted((self.source.id, self.target.id))])
 
-    @property
-    def position(self) -> str:
-        """Sorts the links of one distance from the start."""
-        order = f"{_NAMES.index(self.name)}{int(self.direction == 'incoming')}{KINDS.index(self.target.kind)}"
-        key = (self.relationship_id or self.target.id).replace("-", "")
-        return f"{self.source.position}{order}{key}"
+def make_link(source: Node, target: Node, name: LinkName) -> Link:
+    """Return the link between a parent and its child, or between a requirement and its acceptance criterion."""
+    meaning = "parent" if name in {"parent", "child"} else "criterion"
+    ends = f"{source.id} {target.id}" if source.id < target.id else f"{target.id} {source.id}"
+    position = f"{source.position}{_ORDERS[name]}0{target.position}"
+    return Link(source, target, name, f"{meaning} {ends}", position)
+
+
+def make_relationship(source: Node, target: Node, direction: Direction, row: AnyRow) -> Link:
+    order = f"{_ORDERS['relationship']}{int(direction == 'incoming')}{_PLACES[target.kind.name]}"
+    position = f"{source.position}{order}{row.relationship_id.replace('-', '')}"
+    found, kind = row.relationship_id, row.relationship_type
+    return Link(source, target, "relationship", found, position, direction, kind, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +164,7 @@ class FoundLinks:
 
 
 class LinkReader:
-    """Reads the links of entities, with a constant number of statements."""
+    """Reads the links of entities, with a constant number of statements. Of the entities, it reads only the IDs."""
 
     def __init__(self, reader: Reader, max_rows: int) -> None:
         self._reader = reader
@@ -166,7 +175,7 @@ class LinkReader:
         found = [FoundLinks(self._read_upwards(nodes, known), None)]
         found += [self._read_downwards(by_id, *kinds_and_name) for kinds_and_name in _DOWNWARDS]
         found += [self._read_relationships(by_id, direction) for direction in _DIRECTIONS]
-        links = sorted((link for one in found for link in one.links), key=lambda link: link.position)
+        links = sorted((link for one in found for link in one.links), key=attrgetter("position"))
         return FoundLinks(links, min((one.read_until for one in found if one.read_until), default=None))
 
     def _read_upwards(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> list[Link]:
@@ -179,74 +188,129 @@ class LinkReader:
                 wanted.append((node, "criterion", ACCEPTANCE_CRITERIA, node.criterion_id))
         targets = dict(known)
         for kind in (EPIC, USER_STORY, ACCEPTANCE_CRITERIA):
-            ids = [target for _, _, its_kind, target in wanted if its_kind is kind and target not in targets]
-            targets |= {node.id: node for node in self._read_nodes(kind, ids)}
-        return [Link(node, targets[target], name) for node, name, _, target in wanted if target in targets]
-
-    def _read_nodes(self, kind: Kind, ids: Iterable[str]) -> list[Node]:
-        wanted = sorted(set(ids))
-        if not wanted:
-            return []
-        is_wanted = match_any(BY_KIND[kind.name].c.id, wanted, self._reader.dialect)
-        rows = self._reader.execute(self._reader.select_briefs(kind).where(is_wanted))
-        return [build_node(kind, row, is_below=False) for row in rows]
+            ids = {target for _, _, its_kind, target in wanted if its_kind is kind and target not in targets}
+            if ids:
+                rows = self._execute(sorted(ids), _select_nodes, kind)
+                targets |= {row.id: build_node(kind, row, is_below=False) for row in rows}
+        return [make_link(node, targets[target], name) for node, name, _, target in wanted if target in targets]
 
     def _read_downwards(self, nodes: Mapping[str, Node], upper: Kind, lower: Kind, name: LinkName) -> FoundLinks:
         """Read the links from one kind down to another, of the start and its descendants only."""
         ids = [node.id for node in nodes.values() if node.kind is upper and node.is_below]
-        columns = BY_KIND[lower.name].c
-        statement = self._reader.select_briefs(lower)
-        rows, until = self._read_rows(nodes, statement, ids, columns[f"{upper.name}_id"], columns.id)
-        links = [Link(nodes[row.source_id], build_node(lower, row, is_below=True), name) for row in rows]
+        rows, until = self._read_rows(nodes, ids, _select_below, lower, f"{upper.name}_id")
+        links = [make_link(nodes[row.source_id], build_node(lower, row, is_below=True), name) for row in rows]
         return FoundLinks(links, until)
 
     def _read_relationships(self, nodes: Mapping[str, Node], direction: Direction) -> FoundLinks:
         ids = [node.id for node in nodes.values() if node.kind is REQUIREMENT]
-        columns, types = requirement_relationships.c, relationship_types.c
-        this, other = columns.source_requirement_id, columns.target_requirement_id
-        if direction == "incoming":
-            this, other = other, this
-        statement = self._reader.select_briefs(
-            REQUIREMENT, columns.id.label("relationship_id"), types.name.label("relationship_type")
-        ).select_from(
-            requirement_relationships.join(relationship_types, types.id == columns.relationship_type_id).join(
-                requirements, requirements.c.id == other
-            )
-        )
-        rows, until = self._read_rows(nodes, statement, ids, this, columns.id)
+        rows, until = self._read_rows(nodes, ids, _select_related, direction)
         links = [
-            Link(
-                nodes[row.source_id],
-                build_node(REQUIREMENT, row, is_below=False),
-                "relationship",
-                direction,
-                row.relationship_type,
-                row.relationship_id,
-            )
+            make_relationship(nodes[row.source_id], build_node(REQUIREMENT, row, is_below=False), direction, row)
             for row in rows
         ]
         return FoundLinks(links, until)
 
     def _read_rows(
-        self,
-        nodes: Mapping[str, Node],
-        statement: Statement,
-        ids: list[str],
-        source: ColumnElement[str],
-        key: ColumnElement[str],
+        self, nodes: Mapping[str, Node], ids: list[str], select_rows: Callable[..., Statement], *of: object
     ) -> tuple[list[AnyRow], str | None]:
         """Read the rows of the links of some entities. Return also where the maximum of rows was reached."""
         if not ids:
             return [], None
-        of_nodes = match_any(source, ids, self._reader.dialect)
-        ordered = statement.add_columns(source.label("source_id")).where(of_nodes).order_by(source, key)
-        rows = self._reader.execute(ordered.limit(self._max_rows))
+        rows = self._execute(ids, select_rows, *of)
         return rows, nodes[rows[-1].source_id].position if len(rows) == self._max_rows else None
+
+    def _execute(self, ids: Sequence[str], select_rows: Callable[..., Statement], *of: object) -> list[AnyRow]:
+        """Execute the statement for these IDs and the projects of the caller."""
+        reader = self._reader
+        projects = reader.scope.projects
+        found = Parameters(reader.dialect, len(ids) == 1, projects is not None, len(projects or ()) == 1)
+        return reader.execute(select_rows(*of, found), found.bind(ids, projects or (), self._max_rows))
+
+
+class Parameters(NamedTuple):
+    """What the text of a statement of a trace depends on. Its values are parameters."""
+
+    dialect: str
+    has_one_id: bool
+    is_limited: bool
+    has_one_project: bool
+
+    def match(self, column: AnyColumn, name: str, *, is_one: bool) -> ColumnElement[bool]:
+        """Return the condition that a column of UUIDs has one of the values of a parameter, as `match_any` does."""
+        if is_one:
+            return column == bindparam(name, type_=column.type)
+        if self.dialect == "postgresql":
+            return column == any_(bindparam(name, type_=ARRAY(postgresql.UUID(as_uuid=False))))
+        listed = func.json_each(bindparam(name)).table_valued("value")
+        return column.in_(select(listed.c.value))
+
+    def restrict(self, table: Table) -> list[ColumnElement[bool]]:
+        is_one = self.has_one_project
+        return [self.match(table.c.project_id, "projects", is_one=is_one)] if self.is_limited else []
+
+    def bind(self, ids: Sequence[str], projects: Sequence[str], most: int) -> dict[str, object]:
+        """Return the values of the parameters."""
+        return {
+            "ids": self._bind(ids, is_one=self.has_one_id),
+            "projects": self._bind(projects, is_one=self.has_one_project),
+            "most": most,
+        }
+
+    def _bind(self, ids: Sequence[str], *, is_one: bool) -> object:
+        if is_one:
+            return ids[0]
+        return [*ids] if self.dialect == "postgresql" else json.dumps([one.replace("-", "") for one in ids])
+
+
+# To create these statements takes longer than to execute them, and a trace executes up to a hundred.
+
+
+@cache
+def _select_nodes(kind: Kind, parameters: Parameters) -> Statement:
+    """Return the SELECT of the entities of a kind with these IDs."""
+    table = BY_KIND[kind.name]
+    is_wanted = parameters.match(table.c.id, "ids", is_one=parameters.has_one_id)
+    return select(*_node_columns(kind)).where(is_wanted, *parameters.restrict(table))
+
+
+@cache
+def _select_below(lower: Kind, column: str, parameters: Parameters) -> Statement:
+    """Return the SELECT of the entities of a kind that refer to these IDs in a column."""
+    table = BY_KIND[lower.name]
+    source = table.c[column]
+    statement = select(*_node_columns(lower), source.label("source_id"))
+    of_nodes = parameters.match(source, "ids", is_one=parameters.has_one_id)
+    rows = statement.where(of_nodes, *parameters.restrict(table)).order_by(source, table.c.id)
+    return rows.limit(bindparam("most", type_=Integer))
+
+
+@cache
+def _select_related(direction: Direction, parameters: Parameters) -> Statement:
+    """Return the SELECT of the relationships that lead from, or to, the requirements with these IDs."""
+    columns, types = requirement_relationships.c, relationship_types.c
+    source, other = columns.source_requirement_id, columns.target_requirement_id
+    if direction == "incoming":
+        source, other = other, source
+    joined = requirement_relationships.join(relationship_types, types.id == columns.relationship_type_id)
+    statement = select(
+        *_node_columns(REQUIREMENT),
+        columns.id.label("relationship_id"),
+        types.name.label("relationship_type"),
+        source.label("source_id"),
+    ).select_from(joined.join(requirements, requirements.c.id == other))
+    of_nodes = parameters.match(source, "ids", is_one=parameters.has_one_id)
+    rows = statement.where(of_nodes, *parameters.restrict(requirements)).order_by(source, columns.id)
+    return rows.limit(bindparam("most", type_=Integer))
+
+
+def _node_columns(kind: Kind) -> list[ColumnElement[object]]:
+    return [column for column in brief_columns(kind) if column.key in {"id", "parent_id", "criterion_id"}]
 
 
 def build_node(kind: Kind, row: AnyRow, *, is_below: bool) -> Node:
-    """Build an entity of a trace from a row with its brief columns."""
-    return Node(kind, build_brief(kind, row), row.parent_id, row.criterion_id, is_below)
+    """Build an entity of a trace from a row with its ID and those of its parent and of its acceptance criterion."""
+    position = f"{_PLACES[kind.name]}{row.id.replace('-', '')}"
+    return Node(kind, row.id, row.parent_id, row.criterion_id, is_below, position)
 
 
 MAX_LINKS = 2000
@@ -291,16 +355,98 @@ class Walk:
     is_full: bool = False
 
 
-def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, cursor: str | None, limit: int) -> Trace:
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the first page counts, and its cursor carries.
+
+    Attributes:
+        links, entities, cycles: how many there are.
+        last: the number of steps to the last link.
+        cut_by: why links are left out, if any are.
+    """
+
+    links: int
+    entities: int
+    cycles: int
+    last: int
+    cut_by: Literal["depth", "size"] | None
+
+    def is_known(self, distance: int) -> bool:
+        """Return whether the links of entities at a distance are all in the trace, or left out because of the depth."""
+        return not self.cycles and (self.cut_by != "size" or distance < self.last - 1)
+
+
+_CUTS: tuple[Literal["depth", "size"] | None, ...] = (None, "depth", "size")
+_CURSOR = [int, UUID, int, UUID, int, int, int, int, int]
+
+
+def _encode(key: str, totals: Totals, tag: str) -> str:
+    """Return the cursor of the page that follows a link: the parts of its key, and the totals, in few characters."""
+    parts = int(key[:3]), UUID(key[3:35]), int(key[35:38]), UUID(key[38:])
+    numbers = totals.links, totals.entities, totals.cycles, totals.last, _CUTS.index(totals.cut_by)
+    return cursors.encode_values([*parts, *numbers], tag)
+
+
+def _decode(cursor: str | None, tag: str) -> tuple[str, Totals | None]:
+    if cursor is None:
+        return "", None
+    head, source, order, target, links, entities, cycles, last, cut = cursors.decode_values(cursor, tag, _CURSOR)
+    if source is None or target is None or cut >= len(_CUTS):
+        raise cursors.make_invalid()
+    return f"{head:03d}{source.hex}{order:03d}{target.hex}", Totals(links, entities, cycles, last, _CUTS[cut])
+
+
+def read_trace(
+    reader: Reader,
+    kind: Kind,
+    entity_id: str,
+    *,
+    depth: int,
+    cursor: str | None,
+    limit: int,
+    max_links: int = MAX_LINKS,
+    room: int = ROOM,
+) -> Trace:
     """Read a page of at most `limit` links of the trace of an entity that the caller may see."""
     tag = cursors.compute_tag("trace", entity_id, depth, reader.scope)
-    after = cursors.decode(cursor, tag) if cursor else ""
+    after, totals = _decode(cursor, tag)
     [row] = reader.execute(reader.select_briefs(kind).where(BY_KIND[kind.name].c.id == entity_id))
-    result = walk(reader, build_node(kind, row, is_below=True), depth)
-    return _make_page(result, depth=depth, after=after, limit=limit, tag=tag)
+    start = build_node(kind, row, is_below=True)
+    page = Page(after, limit, totals) if totals else None
+    result = walk(reader, start, depth, max_links=max_links, page=page)
+    pages = _Pages(reader, result, start, depth, tag, after, totals)
+    return pages.make(limit, cursor, room)
 
 
-def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page after the first.
+
+    Attributes:
+        after: the key of the last link before it.
+        limit: the maximum number of its links.
+        totals: of the trace.
+    """
+
+    after: str
+    limit: int
+    totals: Totals
+
+    def find_targets(self, result: Walk, distance: int) -> set[str] | None:
+        """Return the entities of the page if the walk has reached its end, and nothing farther can be left out."""
+        first = find_first(result, self.after)
+        steps = result.steps[first : first + self.limit]
+        is_reached = len(result.steps) > first + self.limit and self.totals.is_known(distance)
+        return {step.link.target.id for step in steps} if is_reached else None
+
+
+def find_first(result: Walk, after: str) -> int:
+    """Return the place of the first link that follows a key."""
+    return bisect_right(result.steps, after, key=attrgetter("key"))
+
+
+def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS, page: Page | None = None) -> Walk:
+    """Walk from an entity: as far as the depth and the maximum allow, or only to the end of a page."""
     # Each link is found from both ends, so rows can be links that are listed. If there are more rows than this, there
     # are more links than the maximum allows.
     links = LinkReader(reader, max_rows=max_links + 1)
@@ -311,6 +457,10 @@ def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS)
         _note_rest(result, ends, found, listed)
         ends = reached
         if result.is_full or not ends:
+            break
+        if page and (targets := page.find_targets(result, distance)) is not None:
+            # at the last distance, the links of entities that are not on the page say nothing about it
+            ends = [node for node in ends if node.id in targets] if distance == depth else []
             break
     if ends:
         _note_rest(result, ends, links.read_links(ends, result.nodes), listed)
@@ -333,7 +483,7 @@ def _add_links(result: Walk, found: FoundLinks, listed: set[str], distance: int,
             reached.append(target)
             result.steps.append(Step(distance, link, is_repeated=False))
         else:
-            result.steps.append(Step(distance, replace(link, target=target), is_repeated=True))
+            result.steps.append(Step(distance, link._replace(target=target), is_repeated=True))
     return reached
 
 
@@ -347,31 +497,6 @@ def _note_rest(result: Walk, ends: list[Node], found: FoundLinks, listed: set[st
             result.continues[node.id] = None
 
 
-def _make_page(result: Walk, *, depth: int, after: str, limit: int, tag: str) -> Trace:
-    first = bisect_right(result.steps, after, key=lambda step: step.key)
-    links = fit([_describe_step(step, result.continues) for step in result.steps[first : first + limit]], ROOM)
-    steps = result.steps[first : first + len(links)]
-    is_last = first + len(links) >= len(result.steps)
-    start = next(iter(result.nodes.values()))
-    shown = {step.link.relationship_id for step in steps}
-    relations = [_make_relation(step.link) for step in result.steps if step.link.relationship_id]
-    cycles = find_cycles(relations)
-    on_page = [cycle for cycle in cycles if cycle[-1].id in shown]
-    return {
-        "start": _describe(start, result.continues),
-        "depth": depth,
-        "entity_count": len(result.nodes),
-        "count": len(result.steps),
-        "links": links,
-        "cycle_count": len(cycles),
-        "page_cycle_count": len(on_page),
-        "cycles": [_describe_cycle(cycle, result.nodes) for cycle in on_page[:MAX_CYCLES]],
-        "cycles_rest": _make_uri(start, depth, after, tag) if len(on_page) > MAX_CYCLES else None,
-        "cut_by": ("size" if result.is_full else "depth") if result.continues else None,
-        "next_cursor": None if is_last else cursors.encode(steps[-1].key, tag),
-    }
-
-
 def _make_relation(link: Link) -> Relation:
     source, target = link.source.id, link.target.id
     if link.direction == "incoming":
@@ -379,48 +504,98 @@ def _make_relation(link: Link) -> Relation:
     return Relation(str(link.relationship_id), source, target, str(link.relationship_type))
 
 
-def _describe(node: Node, continues: Mapping[str, bool | None]) -> TracedEntity:
-    described: TracedEntity = {**node.brief}  # type: ignore[typeddict-item]  # mypy misses what is not required
-    if node.id in continues:
-        described["continues"] = continues[node.id]
-        described["continue_at"] = _name_trace(node)
-    return described
+class _Pages:
+    """Makes a page of a walk. Of its entities, it reads what the answer shows."""
 
+    def __init__(  # noqa: PLR0917 - one caller
+        self, reader: Reader, result: Walk, start: Node, depth: int, tag: str, after: str, totals: Totals | None
+    ) -> None:
+        self._reader, self._result, self._start = reader, result, start
+        self._depth, self._tag, self._after = depth, tag, after
+        relations = [_make_relation(step.link) for step in result.steps if step.link.relationship_id]
+        self._cycles = find_cycles(relations) if totals is None or totals.cycles else []
+        self._totals = totals or Totals(
+            len(result.steps),
+            len(result.nodes),
+            len(self._cycles),
+            result.steps[-1].distance if result.steps else 0,
+            _CUTS[1 + result.is_full] if result.continues else None,
+        )
+        self._briefs: dict[str, BriefEntity] = {}
 
-def _name_trace(node: Node) -> str:
-    return f"requirements://{node.kind.segment}/{node.brief['reference_id']}/trace"
+    def make(self, limit: int, cursor: str | None, room: int) -> Trace:
+        result, totals = self._result, self._totals
+        first = find_first(result, self._after)
+        chosen = result.steps[first : first + limit]
+        self._read_briefs({self._start.id} | {node.id for step in chosen for node in step.link[:2]})
+        links = fit([self._describe_step(step) for step in chosen], room)
+        steps = chosen[: len(links)]
+        shown = {step.link.relationship_id for step in steps}
+        on_page = [cycle for cycle in self._cycles if cycle[-1].id in shown]
+        named = on_page[:MAX_CYCLES]
+        self._read_briefs({one.source for cycle in named for one in cycle[: MAX_PATH + 1]})
+        is_last = first + len(links) >= len(result.steps)
+        return {
+            "start": self._describe(self._start),
+            "depth": self._depth,
+            "entity_count": totals.entities,
+            "count": totals.links,
+            "links": links,
+            "cycle_count": totals.cycles,
+            "page_cycle_count": len(on_page),
+            "cycles": [self._describe_cycle(cycle) for cycle in named],
+            "cycles_rest": self._make_uri(cursor) if len(on_page) > MAX_CYCLES else None,
+            "cut_by": totals.cut_by,
+            "next_cursor": None if is_last else _encode(steps[-1].key, totals, self._tag),
+        }
 
+    def _read_briefs(self, wanted: set[str]) -> None:
+        """Read entities of the trace in one line each, unless they have been read."""
+        nodes = [self._result.nodes[one] for one in sorted(wanted - self._briefs.keys())]
+        for kind in KINDS:
+            if ids := [node.id for node in nodes if node.kind is kind]:
+                is_wanted = match_any(BY_KIND[kind.name].c.id, ids, self._reader.dialect)
+                rows = self._reader.execute(self._reader.select_briefs(kind).where(is_wanted))
+                self._briefs |= {row.id: build_brief(kind, row) for row in rows}
 
-def _make_uri(start: Node, depth: int, after: str, tag: str) -> str:
-    """Return the URI of a page with so few links that it names all its cycles: a link closes at most one."""
-    cursor = f"&cursor={cursors.encode(after, tag)}" if after else ""
-    return f"{_name_trace(start)}?depth={depth}{cursor}&limit={MAX_CYCLES}"
+    def _describe(self, node: Node) -> TracedEntity:
+        described: TracedEntity = {**self._briefs[node.id]}  # type: ignore[typeddict-item]  # mypy misses what is not required
+        if node.id in self._result.continues:
+            described["continues"] = self._result.continues[node.id]
+            described["continue_at"] = self._name_trace(node)
+        return described
 
+    def _name_trace(self, node: Node) -> str:
+        return f"requirements://{node.kind.segment}/{self._briefs[node.id]['reference_id']}/trace"
 
-def _describe_step(step: Step, continues: Mapping[str, bool | None]) -> TraceLink:
-    link = step.link
-    described: TraceLink = {
-        "distance": step.distance,
-        "from_reference_id": link.source.brief["reference_id"],
-        "link": link.name,
-        "entity": _describe(link.target, continues),
-    }
-    if link.direction and link.relationship_type and link.relationship_id:
-        described["direction"] = link.direction
-        described["relationship_type"] = link.relationship_type
-        described["relationship_id"] = link.relationship_id
-    if step.is_repeated:
-        described["is_repeated"] = True
-    return described
+    def _make_uri(self, cursor: str | None) -> str:
+        """Return the URI of a page with so few links that it names all its cycles: a link closes at most one."""
+        more = f"&cursor={cursor}" if cursor else ""
+        return f"{self._name_trace(self._start)}?depth={self._depth}{more}&limit={MAX_CYCLES}"
 
+    def _describe_step(self, step: Step) -> TraceLink:
+        link = step.link
+        described: TraceLink = {
+            "distance": step.distance,
+            "from_reference_id": self._briefs[link.source.id]["reference_id"],
+            "link": link.name,
+            "entity": self._describe(link.target),
+        }
+        if link.direction and link.relationship_type and link.relationship_id:
+            described["direction"] = link.direction
+            described["relationship_type"] = link.relationship_type
+            described["relationship_id"] = link.relationship_id
+        if step.is_repeated:
+            described["is_repeated"] = True
+        return described
 
-def _describe_cycle(cycle: list[Relation], nodes: Mapping[str, Node]) -> Cycle:
-    listed = cycle[:MAX_PATH]
-    path = [cycle[0].source, *(one.target for one in listed)]
-    return {
-        "length": len(cycle),
-        "path": [nodes[one].brief["reference_id"] for one in path],
-        "relationship_types": [one.type for one in listed],
-        "is_complete": len(listed) == len(cycle),
-        "closed_by": cycle[-1].id,
-    }
+    def _describe_cycle(self, cycle: list[Relation]) -> Cycle:
+        listed = cycle[:MAX_PATH]
+        path = [cycle[0].source, *(one.target for one in listed)]
+        return {
+            "length": len(cycle),
+            "path": [self._briefs[one]["reference_id"] for one in path],
+            "relationship_types": [one.type for one in listed],
+            "is_complete": len(listed) == len(cycle),
+            "closed_by": cycle[-1].id,
+        }

@@ -193,7 +193,10 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
 
 
 def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[Values, Values]]) -> None:
-    rows = [(row | values, values) for row, values in map(_move_with_number, changed)]
+    """Write new values, each with the row as it was, and which fields of it change."""
+    rows = [
+        (row | values, values | _name_changed(kind, row, values)) for row, values in map(_move_with_number, changed)
+    ]
     moved = [(row, values) for row, values in rows if kind.parent_column in values]
     _set_projects(connection, kind, [row for row, _ in moved])
     for row, values in moved:
@@ -210,6 +213,13 @@ def _move_with_number(changed: tuple[Values, Values]) -> tuple[Values, Values]:
     if "reference_id" in values and row[model.POSITION] == model.read_number(row["reference_id"]):
         values.setdefault(model.POSITION, float(model.read_number(values["reference_id"])))
     return row, values
+
+
+def _name_changed(kind: Kind, row: Values, values: Values) -> Values:
+    """Return the names of the fields that change. The new time is only a consequence, unless nothing else changes."""
+    differing = [name for name in sorted(RECORDS[kind.name].fields) if values.get(name, row[name]) != row[name]]
+    others = [name for name in differing if name != "updated_at"]
+    return {model.CHANGED: " ".join(others or differing) or None}
 
 
 def update_rows(connection: Connection, table: Table, changed: Iterable[tuple[Values, Values]]) -> None:

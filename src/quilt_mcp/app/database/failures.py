@@ -132,6 +132,7 @@ _BY_SQLITE_CODE: Mapping[int, _Problem] = {
     sqlite3.SQLITE_NOTADB: DAMAGED,
     sqlite3.SQLITE_INTERRUPT: TOO_SLOW,
     sqlite3.SQLITE_IOERR: DISK_FAILED,
+    sqlite3.SQLITE_IOERR_SHMSIZE: DISK_FULL,  # also a read needs room for the index of the log
     sqlite3.SQLITE_FULL: DISK_FULL,
 }
 _BY_SQLSTATE: Mapping[str, _Problem] = {
@@ -194,7 +195,7 @@ class DatabaseFailures:
         code = getattr(error.orig, "sqlite_errorcode", None)
         if code is not None:
             # The low byte is the kind of failure, the others refine it.
-            problem = _BY_SQLITE_CODE.get(code & 0xFF)
+            problem = _BY_SQLITE_CODE.get(code) or _BY_SQLITE_CODE.get(code & 0xFF)
             return problem and self.make(problem, getattr(error.orig, "sqlite_errorname", None))
         state = getattr(error.orig, "sqlstate", None) or ""
         if problem := _BY_SQLSTATE.get(state) or _BY_SQLSTATE.get(state[:2]):

@@ -131,6 +131,8 @@ def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str
     left_out = set() if has_users else set(_PEOPLE)
     if database.is_existing or kind not in {model.EPIC.name, "member"}:
         left_out.add("project_id")  # the earlier system has no projects, and all other kinds have that of their parent
+    if database.is_existing:
+        left_out.add(POSITION)
     return [column for column in COLUMNS if column in columns and column not in left_out]
 
 
