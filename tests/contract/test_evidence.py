@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from moto.iam.models import IAMBackend, iam_backends
 
-from quilt_mcp.demo.records import ACCOUNT_ID
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.surfaces import AnyClient

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from moto.glue.models import GlueBackend, glue_backends
 from moto.s3.models import s3_backends
 
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.world import World
 from tests.contract.surfaces import Answer, AnyClient, ask
 from tests.support.examples import count_examples

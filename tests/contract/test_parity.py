@@ -19,7 +19,7 @@ from mcp_parity.contract import (  # noqa: F401 - the tests
     test_the_inventory_is_what_the_server_lists,
 )
 
-from quilt_mcp.demo.records import ACCOUNT_ID
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import QuiltServer
 from tests.contract.canaries import leaks, secrets_of

@@ -10,7 +10,8 @@ import boto3
 from botocore.exceptions import ClientError
 from moto.s3.models import FakeBucket, FakeKey, s3_backends
 
-from quilt_mcp.demo.records import REGION, User
+from quilt_mcp.demo.account import REGION
+from quilt_mcp.demo.records import User
 from quilt_mcp.demo.world import World
 
 QUILT, ROOT, NEW_PREFIX = ".quilt/", "", "new/"

@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError
 from moto.iam.models import iam_backends
 from moto.s3.models import FakeBucket, s3_backends
 
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.aws import make_document, make_statement
 from quilt_mcp.demo.company import ACME
-from quilt_mcp.demo.records import ACCOUNT_ID
 from quilt_mcp.demo.world import Plan
 from tests.support.aws_validation import validate_aws
 from tests.support.worlds import demo_world, enter_stopped

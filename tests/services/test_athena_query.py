@@ -11,9 +11,9 @@ from fastmcp import Client
 from mcp_types import CallToolResult, TextContent
 from moto.athena.models import athena_backends
 
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.data_lake import PLATFORM, RESEARCHER
 from quilt_mcp.demo.moto_gaps.athena import NewExecution
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
 from quilt_mcp.services.athena_query import QueryWatch

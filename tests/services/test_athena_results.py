@@ -11,10 +11,11 @@ from moto.s3.models import s3_backends
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import to_json
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.data_lake import RESEARCHER
 from quilt_mcp.demo.moto_gaps.athena import AthenaAnswers, RecordedExecution
 from quilt_mcp.demo.query_engine import Result, ResultColumn
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Query
+from quilt_mcp.demo.records import Query
 from quilt_mcp.demo.world import World
 from quilt_mcp.services import athena_results
 from tests.support.python_caller import read, read_error

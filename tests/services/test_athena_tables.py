@@ -12,7 +12,7 @@ from moto.glue.models import GlueBackend, glue_backends
 from quilt_mcp.app import App
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.cursors import compute_tag, encode
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager
 from quilt_mcp.services.athena_tables import athena_tables_list

@@ -14,10 +14,11 @@ from moto.athena.models import athena_backends
 
 from quilt_mcp.app import App
 from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.data_lake import PLATFORM
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Query
+from quilt_mcp.demo.records import Query
 from quilt_mcp.demo.world import World
 from quilt_mcp.services import athena_history, athena_quotas, athena_read_service
 from quilt_mcp.services.stack.aws import AWSClients, Service

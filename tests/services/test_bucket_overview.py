@@ -11,9 +11,9 @@ from moto.iam.models import iam_backends
 from moto.s3.models import s3_backends
 
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.aws import make_document, make_statement, split_iam_name
 from quilt_mcp.demo.graphql import Endpoint
-from quilt_mcp.demo.records import ACCOUNT_ID
 from quilt_mcp.demo.world import World
 from quilt_mcp.services.bucket_overview import OPERATIONS
 from quilt_mcp.services.bucket_size import STORAGE_TYPES

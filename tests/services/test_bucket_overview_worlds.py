@@ -3,8 +3,8 @@
 from moto.s3.models import s3_backends
 
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.moto_gaps.cloudwatch import measure
-from quilt_mcp.demo.records import ACCOUNT_ID
 from quilt_mcp.demo.world import World
 from quilt_mcp.services.bucket_size import STORAGE_TYPES
 from tests.services.stack_calls import list_calls

@@ -26,8 +26,8 @@ from moto.s3.models import s3_backends
 
 from quilt_mcp.core.answers import GetResourceSuccess
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.liver import FILES
-from quilt_mcp.demo.records import ACCOUNT_ID
 from quilt_mcp.demo.world import World
 from quilt_mcp.services.preview import process
 from quilt_mcp.services.preview.asked import Asked

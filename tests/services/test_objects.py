@@ -14,10 +14,11 @@ from moto.s3.models import FakeKey, s3_backends
 
 from quilt_mcp.core.registry import define
 from quilt_mcp.core.uris import decode_value
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.aws import make_document, make_statement
 from quilt_mcp.demo.company import ACME
 from quilt_mcp.demo.packages import CREATED
-from quilt_mcp.demo.records import ACCOUNT_ID, Bucket, Package, Revision, Version
+from quilt_mcp.demo.records import Bucket, Package, Revision, Version
 from quilt_mcp.demo.world import Plan, World
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import answer_queries

@@ -11,9 +11,10 @@ from moto.s3.models import s3_backends
 
 from quilt_mcp.app import App
 from quilt_mcp.core.cursors import compute_tag, encode
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.graphql import Endpoint
 from quilt_mcp.demo.packages import CREATED
-from quilt_mcp.demo.records import ACCOUNT_ID, Package, Revision
+from quilt_mcp.demo.records import Package, Revision
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_manager
 from quilt_mcp.tools.resource_access import get_resource

@@ -16,20 +16,10 @@ from urllib.parse import urlsplit
 
 from moto.core.botocore_stubber import BotocoreStubber
 
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.aws import Account
 from quilt_mcp.demo.company import ACME, ADMIN, MEMBER, QUERY_RESULTS
-from quilt_mcp.demo.records import (
-    ACCOUNT_ID,
-    REGION,
-    Bucket,
-    Company,
-    Policy,
-    Query,
-    Role,
-    Statement,
-    User,
-    WorkGroup,
-)
+from quilt_mcp.demo.records import Bucket, Company, Policy, Query, Role, Statement, User, WorkGroup
 from quilt_mcp.demo.stack import FakeStack
 from quilt_mcp.demo.world import Mishap
 from tests.worlds.limits import Expiry, Throttle

@@ -10,10 +10,11 @@ import quilt3.session
 import quilt3.util
 from moto.iam.models import iam_backends
 
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.aws import PARTITION, Account, create_roles
 from quilt_mcp.demo.company import ACME, ADMIN
 from quilt_mcp.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
-from quilt_mcp.demo.records import ACCOUNT_ID, Company, Policy, Role, User
+from quilt_mcp.demo.records import Company, Policy, Role, User
 from quilt_mcp.demo.stack import FakeStack, Grant
 
 FAR_FUTURE = 4_102_444_800  # 2100, in seconds since 1970

@@ -22,12 +22,13 @@ from moto.s3.models import S3Backend, s3_backends
 from moto.sts.models import sts_backends
 
 from quilt_mcp.demo import moto_gaps
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 from quilt_mcp.demo.graphql import Age
 from quilt_mcp.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.demo.moto_gaps.refusals import Behaviour
 from quilt_mcp.demo.packages import store_packages
 from quilt_mcp.demo.query_engine import QueryEngine
-from quilt_mcp.demo.records import ACCOUNT_ID, REGION, Bucket, Column, Company, Role, Statement, Table, User
+from quilt_mcp.demo.records import Bucket, Column, Company, Role, Statement, Table, User
 
 PARTITION = "aws"
 SERVICES = {"athena", "cloudwatch", "glue", "iam", "s3", "sts"}

@@ -35,9 +35,10 @@ from graphql import (
 )
 
 from quilt_mcp.demo.accesses import count_accesses, count_by_extension
+from quilt_mcp.demo.account import ACCOUNT_ID
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.packages import describe_package, describe_packages, search, search_more
-from quilt_mcp.demo.records import ACCOUNT_ID, APIKey, Bucket, Company, Level, Policy, Role, User
+from quilt_mcp.demo.records import APIKey, Bucket, Company, Level, Policy, Role, User
 
 JSON = dict[str, object]
 

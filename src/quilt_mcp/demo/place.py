@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from quilt_mcp.app import default_app
-from quilt_mcp.demo.records import REGION
+from quilt_mcp.demo.account import REGION
 
 LIBRARIES = ("duckdb", "graphql", "moto", "trustme")
 """What the extra `demo` adds."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-REGION = "us-east-1"
-ACCOUNT_ID = "123456789012"
+from quilt_mcp.demo.account import ACCOUNT_ID, REGION
 
 Level = Literal["READ", "READ_WRITE"]
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import NamedTuple, Self
 
+from quilt_mcp.demo.account import REGION
 from quilt_mcp.demo.graphql import TODAY, VERSIONS, Endpoint, Query, Viewer
 from quilt_mcp.demo.http_server import Addresses, Answer, Certificate, LoopbackServer, Request, get_host
-from quilt_mcp.demo.records import REGION, Company, User
+from quilt_mcp.demo.records import Company, User
 
 ACCESS_SECONDS = 12 * 3600
 FOREIGN_PAGE = b"<!doctype html><title>Sign in to continue</title>"
