@@ -2,10 +2,13 @@
 
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from moto.iam import access_control
 # quilt3 has no public name for its GraphQL errors
 from quilt_mcp.app import App, default_app
 from quilt_mcp.demo import moto_gaps
+from quilt_mcp.demo.http_server import Answer, LoopbackServer
 from quilt_mcp.demo.stack import Call
 from quilt_mcp.demo.world import World
 from quilt_mcp.server import create_server
@@ -34,6 +38,7 @@ from quilt_mcp.workflows.sample import SAMPLES, Sample, write_workflows
 from quilt_mcp.workflows.service import Workflows
 from tests.support import apps
 from tests.support.settings import Settings
+from tests.support.waiting import SECONDS
 from tests.support.worlds import NOW, demo_world, enter_stopped
 from tests.worlds.table import WORLDS
 
@@ -324,6 +329,24 @@ class TestIsolation:
         assert set(threading.enumerate()) <= threads
         with demo_world("empty"):
             assert quilt3.admin.users.list()
+
+    def test_a_thread_that_has_closed_its_connection_has_ended_with_its_server(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        close, closed, threads = ThreadingHTTPServer.shutdown_request, threading.Event(), set(threading.enumerate())
+
+        def close_and_stay(server: ThreadingHTTPServer, request: Any) -> None:
+            close(server, request)
+            closed.set()
+            time.sleep(0.1)  # as on a machine that stalls
+
+        monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", close_and_stay)
+        server = LoopbackServer(lambda _: Answer(HTTPStatus.OK, {}), 0)
+        server.start()
+        socket.create_connection(("127.0.0.1", server.port)).close()
+        assert closed.wait(SECONDS)
+        server.stop()
+        assert set(threading.enumerate()) <= threads
 
     def test_moto_is_restored(self) -> None:
         def read_patched_names() -> list[object]:

@@ -114,7 +114,8 @@ class LoopbackServer(ThreadingHTTPServer):
         self.certificate = certificate
         self._stopped = False
         self.port: int = self.server_port
-        self._connections: dict[socket.socket, threading.Thread] = {}
+        self._connections: set[socket.socket] = set()
+        self._handlers: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._loop = threading.Thread(target=self._serve, name="demo-stack", daemon=True)
 
@@ -135,23 +136,24 @@ class LoopbackServer(ThreadingHTTPServer):
             self._loop.join(JOIN_SECONDS)
         self.server_close()
         with self._lock:
-            connections = dict(self._connections)
+            connections = set(self._connections)
         for connection in connections:
             with suppress(OSError):  # the client has closed it
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)  # TLS would change the state that a thread reads
-        for thread in connections.values():
+        for thread in self._handlers:  # also those that have closed their connection and are about to end
             thread.join(JOIN_SECONDS)
 
     def process_request(self, request: Connection, client_address: object) -> None:
         """Serve a connection in a thread that `stop` can find. The base class keeps no list of daemon threads."""
         thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)
         with self._lock:
-            self._connections[cast("socket.socket", request)] = thread
+            self._connections.add(cast("socket.socket", request))
         thread.start()
+        self._handlers = [*(one for one in self._handlers if one.is_alive()), thread]
 
     def shutdown_request(self, request: Connection) -> None:
         with self._lock:
-            self._connections.pop(cast("socket.socket", request), None)
+            self._connections.discard(cast("socket.socket", request))
         super().shutdown_request(request)
 
     @contextmanager
@@ -161,13 +163,13 @@ class LoopbackServer(ThreadingHTTPServer):
             with self._lock:
                 if self._stopped:
                     raise ConnectionAbortedError("the server has been stopped")
-                self._connections[secured] = threading.current_thread()
+                self._connections.add(secured)
             try:
                 secured.do_handshake()
                 yield secured
             finally:
                 with self._lock:
-                    del self._connections[secured]
+                    self._connections.discard(secured)
 
     def handle_error(self, request: Connection, client_address: object) -> None:
         """Write a failure to standard error.
