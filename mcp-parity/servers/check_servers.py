@@ -77,9 +77,9 @@ def describe(name: str, found: dict[str, Any]) -> str:
     counts = {kind.replace("-", " "): count for kind, count in found["counts"].items() if count}
     tokens = sum(found["tokens"].values())
     offers = ", ".join(f"{count} {kind}" for kind, count in counts.items()) + (f"; {tokens:,} tokens" if tokens else "")
-    told = [one for one in found["findings"] if one["level"] in {"error", "login"}]
-    lines = [f"{one['level']}: {one['about']}: {one['text']}" for one in told[:SHOWN]]
-    lines += [f"and {len(told) - SHOWN} more"] if len(told) > SHOWN else []
+    named = [one for one in found["findings"] if one["level"] in {"error", "login"}]
+    lines = [f"{one['level']}: {one['about']}: {one['text']}" for one in named[:SHOWN]]
+    lines += [f"and {len(named) - SHOWN} more"] if len(named) > SHOWN else []
     cells = [
         f"{name}<br>`{found['server']}`",
         found["day"],

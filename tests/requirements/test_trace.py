@@ -87,9 +87,9 @@ def check_rest(result: Walk, may_follow: Any) -> None:
     """What continues is exactly what has links that are not listed, as far as it was read."""
     listed = {edge_of(step) for step in result.steps}
     unlisted = {one.source for one in may_follow if one.key not in listed} & result.nodes.keys()
-    told = {node for node, goes_on in result.continues.items() if goes_on}
+    certain = {node for node, goes_on in result.continues.items() if goes_on}
     unknown = {node for node, goes_on in result.continues.items() if goes_on is None}
-    assert told <= unlisted <= told | unknown
+    assert certain <= unlisted <= certain | unknown
 
 
 MANY_GRAPHS = [("sqlite", seed) for seed in range(3, 13)] + [(form, 7) for form in ("postgresql", "earlier")]

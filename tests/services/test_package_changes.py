@@ -113,11 +113,11 @@ async def test_quilt3_finds_the_same_changes() -> None:
                 found = await read(f"{PACKAGE}/changes?from={older}&to={newer}&limit=200")
                 names: dict[str, Any] = {}
                 exec("\n".join(found["python"]), names)  # noqa: S102 - the lines that the answer gives
-                told = {
+                reported = {
                     kind: [row for row in found["changes"] if row["change"] == kind] for kind in ("added", "removed")
                 }
-                assert sorted(names["added"]) == [row["path"] for row in told["added"]]
-                assert sorted(names["removed"]) == [row["path"] for row in told["removed"]]
+                assert sorted(names["added"]) == [row["path"] for row in reported["added"]]
+                assert sorted(names["removed"]) == [row["path"] for row in reported["removed"]]
                 content = [row["path"] for row in found["changes"] if "content" in row["what"]]
                 assert sorted(names["modified"]) == content  # quilt3 compares hashes and sizes
         assert len(hashes) == 3

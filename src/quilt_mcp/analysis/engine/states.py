@@ -216,8 +216,8 @@ def _find_arguments(signature: Signature, loaded: Loaded) -> str | None:
     for one in signature.parameters.values():
         collect_classes(one.annotation, classes)
     annotations = [one.annotation for one in signature.parameters.values()]
-    if told := _find_told([*annotations, *(hint for one in classes for hint in _list_hints(one))], loaded):
-        return "the code tells `{}` from `{}`, which includes it, and an analysis tries none".format(*told)
+    if found := _find_distinguished([*annotations, *(hint for one in classes for hint in _list_hints(one))], loaded):
+        return "the code tells `{}` from `{}`, which includes it, and an analysis tries none".format(*found)
     if classes and (loaded.changes.others or loaded.changes.attributes) and _keeps_results(loaded):
         return "a `cache` or `cached_property` can have results for earlier states of an object"
     for cls in classes:
@@ -230,7 +230,7 @@ def _find_arguments(signature: Signature, loaded: Loaded) -> str | None:
     return None
 
 
-def _find_told(annotations: Iterable[Annotation], loaded: Loaded) -> tuple[str, str] | None:
+def _find_distinguished(annotations: Iterable[Annotation], loaded: Loaded) -> tuple[str, str] | None:
     """Return the names of a class and its base that the code tells apart, where annotations name only the base."""
     types = {kind for one in annotations for kind in _list_types(one) if isinstance(kind, type)}
     defined = {node.name for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.ClassDef)}

@@ -1,4 +1,4 @@
-"""What a picture is, told from its first bytes: its type and its size in pixels, without decoding it."""
+"""What a picture is, by its first bytes: its type and its size in pixels, without decoding it."""
 
 import struct
 from collections.abc import Callable

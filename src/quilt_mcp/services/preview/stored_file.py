@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
 
 CHUNK = 65_536
-"""The first range that is read of every file. What a file is can be told from it, and it holds a page of text."""
+"""The first range that is read of every file. It shows what a file is, and it holds a page of text."""
 
 
 class StoredFile:

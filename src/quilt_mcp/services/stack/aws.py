@@ -442,7 +442,7 @@ class AWSClients:
 
 
 def _passed_own_code(error: Exception) -> bool:
-    """Return whether code of this project raised an error, such as while it renewed credentials, or was told to."""
+    """Return whether code of this project raised an error, such as while it renewed credentials, or was asked to."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)][1:]
     return any(frame.f_globals["__name__"].startswith("quilt_mcp.services") for frame in frames)
 
