@@ -102,12 +102,15 @@ async def test_an_empty_list_says_what_would_be_there_and_what_to_do(uri: str, h
 
 
 async def test_a_filter_says_how_far_it_reaches(host: Host) -> None:
-    for uri, name in {
-        "requirements://requirements": "Filter 50 requirements on this page",
-        "requirements://epics": "Filter 9 epics",
+    for uri, (name, heading) in {
+        "requirements://requirements": (r"Filter (\d+) requirements on this page", "Requirements {} of 180"),
+        "requirements://epics": (r"Filter (\d+) epics", "Epics 9"),
     }.items():
         async with host.showing(uri=uri) as shown:
-            search = shown.frame.get_by_role("searchbox", name=name, exact=True)
+            search = shown.frame.get_by_role("searchbox")
+            label = re.fullmatch(name, await search.get_attribute("aria-label") or "")
+            assert label
+            assert heading.format(label[1]) in (await text_of(shown)).replace("\n", " ")
             await search.fill("no such thing")
             assert re.fullmatch(r"No match( on this page)?\.", await shown.frame.locator("main .row p").inner_text())
 
